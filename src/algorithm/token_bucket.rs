@@ -1,0 +1,199 @@
+//! The token bucket, with tokens and time in one number.
+//!
+//! A bucket holds up to `capacity` tokens, starts full, and gains tokens at a steady rate. The textbook state is a pair,
+//! *(tokens, time of the last update)*. Here both live in their difference. Let V(t), the **token clock**, be the
+//! fixed-point number of tokens that the rate has produced by t since the limiter was built, plus the capacity. A bucket
+//! with level L at time t is stored as V(t) - L. As time passes V grows and so does the level, with nothing rewritten:
+//!
+//! ```text
+//! level(now)     = min(capacity, V(now) - word)
+//! take n at now:   word' = max(word, V(now) - capacity) + n, allowed iff word' <= V(now)
+//! full at now      iff word <= V(now) - capacity
+//! ```
+//!
+//! # Units
+//!
+//! Amounts are counted in *units*, a whole number of them to a token, and V is computed from the time since the limiter
+//! was built with one multiplication and one shift. It is never accumulated, so no error ever builds up.
+//!
+//! Let the rate be c tokens per p nanoseconds in lowest terms. With p units to a token, V grows by exactly c units a
+//! nanosecond and is a whole number at each of them: every answer equals that of the exact, rational bucket. This is the
+//! **exact class**. It needs the units of 30 years and of two refills to fit the word. Otherwise a token gets as many
+//! units as do fit, V is rounded to a whole unit, and every answer is the exact bucket's at an instant less than one unit
+//! away, a unit lasting at most two nanoseconds.
+//!
+//! # Bounds
+//!
+//! Over any stretch of time d a bucket admits at most capacity + rate x d, and one unit where it is not exact. Up to 30
+//! years of uptime every wait that is answered comes true. Past the end of the word V stands still: what is left in a
+//! bucket can be taken, nothing refills any more, and waits have no answer. Nothing wraps.
+
+use super::{Algorithm, Any, PAYLOAD_MAX, sealed::Sealed};
+use crate::error::BuildError;
+use crate::quota::Quota;
+
+/// The uptime for which a limiter is guaranteed to keep exact time: 30 years of 365.25 days, in nanoseconds.
+const UPTIME: u64 = 30 * 31_557_600 * 1_000_000_000;
+
+/// The token bucket: a burst up to the capacity, then a steady rate.
+///
+/// Choose it where short bursts are fine and the long-run rate matters. Over any stretch of time it admits at most the
+/// capacity plus what the rate produces in that time. Exact for rates whose units fit the word, otherwise within two
+/// nanoseconds of exact, however long it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TokenBucket {
+    /// Capacity in tokens.
+    limit: u64,
+    /// Units to a token.
+    unit: u64,
+    /// Capacity in units.
+    capacity: u64,
+    /// Units that `t` nanoseconds produce: `t * multiplier >> shift`.
+    multiplier: u64,
+    shift: u32,
+    /// The last nanosecond at which V fits a payload; V stands still from there.
+    horizon: u64,
+}
+
+impl TokenBucket {
+    /// The bucket of a quota.
+    ///
+    /// # Errors
+    ///
+    /// - [`BuildError::Quota`]: the count, the period or the burst is zero.
+    /// - [`BuildError::PeriodTooLong`]: the period is over `u64::MAX` nanoseconds (584 years).
+    /// - [`BuildError::RateTooHigh`]: more than about 4.8 tokens a nanosecond.
+    /// - [`BuildError::RefillTooLong`]: an empty bucket takes more than about 131 years to fill.
+    /// - [`BuildError::BurstTooLarge`]: rate and burst each fit the word, but not together.
+    pub(crate) fn new(quota: Quota) -> Result<Self, BuildError> {
+        quota.validate()?;
+        let limit = quota.capacity();
+        let period = u64::try_from(quota.period().as_nanos()).map_err(|_| BuildError::PeriodTooLong(quota))?;
+        let divisor = gcd(quota.count(), period);
+        let (c, p) = (u128::from(quota.count() / divisor), u128::from(period / divisor));
+
+        // V at the end of the guaranteed uptime and of one more refill is 1 + unit * (c * UPTIME / p + 2 * burst). The
+        // space left above covers the rounding of the multiplier.
+        let space = u128::from(PAYLOAD_MAX) - 3;
+        let growth = c * u128::from(UPTIME);
+        if growth > space * p {
+            return Err(BuildError::RateTooHigh(quota));
+        }
+        let span = (2 * u128::from(limit)).checked_mul(p).and_then(|refills| refills.checked_add(growth));
+        let unit = span.map_or(0, |span| space * p / span).min(p);
+        if 2 * unit * c < p {
+            // Where half a token or more comes each nanosecond, one unit to a token is fine enough.
+            return Err(if 2 * c < p { BuildError::RefillTooLong(quota) } else { BuildError::BurstTooLarge(quota) });
+        }
+
+        let (multiplier, shift) = fixed_point(unit * c, p);
+        let unit = unit as u64;
+        let capacity = limit * unit;
+        let last = PAYLOAD_MAX - 1 - capacity;
+        let horizon = ((u128::from(last + 1) << shift) - 1) / u128::from(multiplier);
+        Ok(Self { limit, unit, capacity, multiplier, shift, horizon: horizon.min(u128::from(u64::MAX)) as u64 })
+    }
+
+    /// V(now) - capacity: the word of a bucket that is just full. At least 1, so that no transition writes 0.
+    #[inline]
+    fn full(&self, now: u64) -> u64 {
+        let produced = u128::from(now.min(self.horizon)) * u128::from(self.multiplier);
+        1 + (produced >> self.shift) as u64
+    }
+
+    /// The first instant at which V - capacity reaches `word`.
+    fn full_at(&self, word: u64) -> Option<u64> {
+        let units = u128::from(word.saturating_sub(1));
+        let at = (units << self.shift).div_ceil(u128::from(self.multiplier));
+        u64::try_from(at).ok().filter(|&at| at <= self.horizon)
+    }
+
+    /// Lowers `word` by up to `units`, not past full.
+    fn lower(&self, word: u64, now: u64, units: u64) -> Option<(u64, u64)> {
+        let full = self.full(now);
+        let taken = word.saturating_sub(full).min(units);
+        (taken > 0).then(|| (word - taken, taken.div_ceil(self.unit)))
+    }
+}
+
+impl Sealed for TokenBucket {}
+
+impl Algorithm for TokenBucket {
+    #[inline]
+    fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    #[inline]
+    fn charge(&self, word: u64, now: u64, cost: u64) -> Option<u64> {
+        debug_assert!((1..=self.limit).contains(&cost));
+        let full = self.full(now);
+        let charged = word.max(full) + cost * self.unit;
+        (charged <= full + self.capacity).then_some(charged)
+    }
+
+    /// What has refilled since the charge is not returned: without the charge, the refill would have found less room.
+    fn give_back(&self, word: u64, now: u64, cost: u64, taken: u64) -> Option<(u64, u64)> {
+        let refilled = self.full(now).saturating_sub(self.full(taken));
+        self.lower(word, now, (cost * self.unit).saturating_sub(refilled))
+    }
+
+    fn refund(&self, word: u64, now: u64, tokens: u64) -> Option<(u64, u64)> {
+        self.lower(word, now, tokens.saturating_mul(self.unit))
+    }
+
+    fn reset(&self, word: u64, now: u64) -> Option<u64> {
+        let full = self.full(now);
+        (word > full).then_some(full)
+    }
+
+    #[inline]
+    fn is_idle(&self, word: u64, now: u64) -> bool {
+        word <= self.full(now)
+    }
+
+    fn idle_at(&self, word: u64) -> u64 {
+        self.full_at(word).unwrap_or(u64::MAX)
+    }
+
+    fn longest_idle(&self) -> u64 {
+        self.idle_at(1 + self.capacity)
+    }
+
+    fn remaining(&self, word: u64, now: u64) -> u64 {
+        let full = self.full(now);
+        (full + self.capacity).saturating_sub(word.max(full)) / self.unit
+    }
+
+    fn retry_after(&self, word: u64, now: u64, cost: u64) -> Option<u64> {
+        if cost > self.limit {
+            return None;
+        }
+        // Allowed once V reaches word + cost, so once V - capacity reaches that less the capacity.
+        let at = self.full_at((word + cost * self.unit).saturating_sub(self.capacity))?;
+        Some(at.saturating_sub(now))
+    }
+
+    fn any(self) -> Any {
+        Any::TokenBucket(self)
+    }
+}
+
+/// `numerator / denominator`, which lies in [1/2, 5), as `multiplier / 2^shift` with all 64 bits of the multiplier in
+/// use, rounded up. The product with an instant is then too large by less than half a unit as long as it fits a payload,
+/// and exact where the ratio is whole.
+fn fixed_point(numerator: u128, denominator: u128) -> (u64, u32) {
+    let whole = (numerator / denominator) as u64;
+    let shift = whole.leading_zeros();
+    match u64::try_from((numerator << shift).div_ceil(denominator)) {
+        Ok(multiplier) => (multiplier, shift),
+        Err(_) => (1 << 63, shift - 1),
+    }
+}
+
+fn gcd(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}

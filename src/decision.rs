@@ -1,0 +1,159 @@
+//! What a limiter answers: [`Allowed`], [`Denied`], [`Status`].
+//!
+//! Answers are owned values. They hold no lock, no guard and no borrow, so they may be kept across an await or put into a
+//! request's extensions; what they report describes the instant of the decision, and is computed when asked for.
+
+use crate::algorithm::Any;
+use crate::registry::Receipt;
+use std::error::Error;
+use std::fmt;
+use std::time::Duration;
+
+/// A client's state at one instant.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Snapshot {
+    pub(crate) algorithm: Any,
+    pub(crate) payload: u64,
+    /// Nanoseconds since the limiter was built.
+    pub(crate) now: u64,
+}
+
+impl Snapshot {
+    fn remaining(&self) -> u64 {
+        self.algorithm.remaining(self.payload, self.now)
+    }
+
+    fn reset_after(&self) -> Duration {
+        Duration::from_nanos(self.algorithm.reset_after(self.payload, self.now))
+    }
+}
+
+/// The call may go ahead: its cost was taken.
+#[derive(Debug)]
+pub struct Allowed {
+    pub(crate) snapshot: Snapshot,
+    pub(crate) receipt: Receipt,
+}
+
+impl Allowed {
+    /// The largest cost that can be admitted at once, in tokens: the burst of a token bucket.
+    pub fn limit(&self) -> u64 {
+        self.snapshot.algorithm.limit()
+    }
+
+    /// Whole tokens left after this call.
+    pub fn remaining(&self) -> u64 {
+        self.snapshot.remaining()
+    }
+
+    /// Time from the decision until the client has its whole limit again, if it makes no further call. Rounded up to the
+    /// nanosecond.
+    pub fn reset_after(&self) -> Duration {
+        self.snapshot.reset_after()
+    }
+
+    /// Undoes this call's charge, for instance because the work behind it never happened. Returns the tokens put back,
+    /// a part of a token counted as one.
+    ///
+    /// At most the cost comes back, less what has refilled since: so no client ever gets more over any stretch of time
+    /// than its quota allows. Returns 0 once all has refilled, if the limiter is gone, and for a client that
+    /// [`WhenFull::Allow`](crate::WhenFull::Allow) let pass.
+    pub fn give_back(self) -> u64 {
+        self.receipt.give_back()
+    }
+}
+
+/// The call must not go ahead: nothing was taken.
+#[derive(Clone, Debug)]
+pub struct Denied {
+    pub(crate) snapshot: Snapshot,
+    pub(crate) cost: u64,
+    pub(crate) reason: Reason,
+}
+
+/// Why a call was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The client has used its quota for now.
+    Limited,
+    /// The cost is above the limit, so that no wait will ever be enough.
+    Never,
+    /// The limiter holds as many live clients as it may, and this one is not among them.
+    Full,
+}
+
+impl Denied {
+    /// The largest cost that can be admitted at once, in tokens: the burst of a token bucket.
+    pub fn limit(&self) -> u64 {
+        self.snapshot.algorithm.limit()
+    }
+
+    /// Whole tokens that a smaller cost could still take: 0 for [`Reason::Full`].
+    pub fn remaining(&self) -> u64 {
+        match self.reason {
+            Reason::Full => 0,
+            _ => self.snapshot.remaining(),
+        }
+    }
+
+    /// Time from the decision until the client has its whole limit again, if it makes no further call. Rounded up to the
+    /// nanosecond.
+    pub fn reset_after(&self) -> Duration {
+        match self.reason {
+            Reason::Full => self.retry_after().unwrap_or_default(),
+            _ => self.snapshot.reset_after(),
+        }
+    }
+
+    /// Time from the decision until the same call succeeds, if nobody else calls: exact to the nanosecond for
+    /// [`Reason::Limited`], and never zero.
+    ///
+    /// `None` for [`Reason::Never`], and where the wait ends past the limiter's time horizon (30 years or more of
+    /// uptime). For [`Reason::Full`] it is a wait that is long enough; a place is often free sooner.
+    pub fn retry_after(&self) -> Option<Duration> {
+        let Snapshot { algorithm, payload, now } = self.snapshot;
+        algorithm.retry_after(payload, now, self.cost).map(Duration::from_nanos)
+    }
+
+    /// Why the call was refused.
+    pub fn reason(&self) -> Reason {
+        self.reason
+    }
+}
+
+impl fmt::Display for Denied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.reason, self.retry_after()) {
+            (Reason::Never, _) => write!(f, "the cost of {} is above the limit of {}", self.cost, self.limit()),
+            (Reason::Full, Some(wait)) => write!(f, "no room for another client, retry within {wait:?}"),
+            (Reason::Limited, Some(wait)) => write!(f, "rate limit exceeded, retry after {wait:?}"),
+            (_, None) => write!(f, "rate limit exceeded"),
+        }
+    }
+}
+
+impl Error for Denied {}
+
+/// What is left to a client, read without taking anything.
+#[derive(Clone, Copy, Debug)]
+pub struct Status {
+    pub(crate) snapshot: Snapshot,
+}
+
+impl Status {
+    /// The largest cost that can be admitted at once, in tokens: the burst of a token bucket.
+    pub fn limit(&self) -> u64 {
+        self.snapshot.algorithm.limit()
+    }
+
+    /// Whole tokens that could be taken now.
+    pub fn remaining(&self) -> u64 {
+        self.snapshot.remaining()
+    }
+
+    /// Time until the client has its whole limit again, if it makes no further call. Rounded up to the nanosecond.
+    pub fn reset_after(&self) -> Duration {
+        self.snapshot.reset_after()
+    }
+}

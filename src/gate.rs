@@ -1,0 +1,167 @@
+//! [`Gate`]: one quota, one state, no keys.
+
+use crate::algorithm::{Algorithm, TokenBucket};
+use crate::builder::GateBuilder;
+use crate::clock::Timeline;
+use crate::clock::{Clock, MonotonicClock};
+use crate::decision::{Allowed, Denied, Reason, Snapshot, Status};
+use crate::map::word::{Step, Word};
+use crate::quota::Quota;
+use crate::registry::{Entry, GiveBack, Receipt};
+use crossbeam_utils::CachePadded;
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+/// Limits one thing as a whole: one quota, one state, no keys.
+///
+/// All methods take `&self` and never block; clones share one state. A check reads the clock and writes one word, a refusal
+/// writes nothing.
+///
+/// ```
+/// use tollgate::{Gate, Quota};
+///
+/// let gate = Gate::token_bucket(Quota::per_second(1000)).build()?;
+/// assert!(gate.allow());
+/// # Ok::<(), tollgate::BuildError>(())
+/// ```
+pub struct Gate<A = TokenBucket, C = MonotonicClock> {
+    core: Arc<Core<A, C>>,
+}
+
+struct Core<A, C> {
+    word: CachePadded<Word>,
+    algorithm: A,
+    time: Timeline<C>,
+    entry: Entry,
+}
+
+impl Gate {
+    /// Starts to build a gate with a token bucket: the burst at once, then the steady rate. See [`TokenBucket`].
+    pub fn token_bucket(quota: Quota) -> GateBuilder<TokenBucket> {
+        GateBuilder::token_bucket(quota)
+    }
+}
+
+impl<A: Algorithm, C: Clock> Gate<A, C> {
+    /// Whether one call may go ahead; takes one token if so.
+    #[inline]
+    pub fn allow(&self) -> bool {
+        self.check().is_ok()
+    }
+
+    /// Takes one token, or says why not. The same as `check_n(1)`.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`], with the reason and the time to wait. Nothing is taken then.
+    #[inline]
+    pub fn check(&self) -> Result<Allowed, Denied> {
+        self.check_n(1)
+    }
+
+    /// Takes `cost` tokens, all or none. A cost of 0 is always allowed and changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`]: with [`Reason::Limited`] if that many are not left, with [`Reason::Never`] if the cost is above the
+    /// limit. Nothing is taken then.
+    #[inline]
+    pub fn check_n(&self, cost: u64) -> Result<Allowed, Denied> {
+        let core = &*self.core;
+        let now = core.time.now();
+        if cost.wrapping_sub(1) >= core.algorithm.limit() {
+            return core.decide_unchargeable(now, cost);
+        }
+        let charge = |payload| match core.algorithm.charge(payload, now, cost) {
+            Some(charged) => Step::Write(charged, Ok(charged)),
+            None => Step::Keep(Err(payload)),
+        };
+        match core.word.apply(charge).never_frozen() {
+            Ok(payload) => {
+                Ok(Allowed { snapshot: core.snapshot(payload, now), receipt: core.entry.receipt(0, cost, now) })
+            }
+            Err(payload) => Err(Denied { snapshot: core.snapshot(payload, now), cost, reason: Reason::Limited }),
+        }
+    }
+
+    /// What is left. Takes nothing and writes nothing.
+    pub fn peek(&self) -> Status {
+        Status { snapshot: self.core.peek(self.core.time.now()) }
+    }
+
+    /// Puts `tokens` back, whoever took them, and returns how many found room: a part of a token counts as one.
+    ///
+    /// The level never rises above the limit. But unlike [`Allowed::give_back`], which knows when its tokens were taken, a
+    /// refund can let more pass over a stretch of time than the quota says.
+    pub fn refund(&self, tokens: u64) -> u64 {
+        let core = &*self.core;
+        core.put_back(|payload| core.algorithm.refund(payload, core.time.now(), tokens))
+    }
+
+    /// Makes the whole limit available again. Returns whether there was less.
+    pub fn reset(&self) -> bool {
+        let core = &*self.core;
+        core.put_back(|payload| Some((core.algorithm.reset(payload, core.time.now())?, 1))) > 0
+    }
+
+    pub(crate) fn new(algorithm: A, clock: C) -> Self {
+        let time = Timeline::new(clock);
+        Self {
+            core: Arc::new_cyclic(|core: &Weak<Core<A, C>>| Core {
+                word: CachePadded::new(Word::new()),
+                algorithm,
+                time,
+                entry: Entry::new(core.clone()),
+            }),
+        }
+    }
+}
+
+impl<A: Algorithm, C: Clock> Core<A, C> {
+    /// A cost of nothing, or of more than there can ever be.
+    #[cold]
+    fn decide_unchargeable(&self, now: u64, cost: u64) -> Result<Allowed, Denied> {
+        let snapshot = self.peek(now);
+        match cost {
+            0 => Ok(Allowed { snapshot, receipt: Receipt::NOTHING }),
+            _ => Err(Denied { snapshot, cost, reason: Reason::Never }),
+        }
+    }
+
+    fn put_back(&self, transition: impl Fn(u64) -> Option<(u64, u64)>) -> u64 {
+        let step = |payload| match transition(payload) {
+            Some((payload, tokens)) => Step::Write(payload, tokens),
+            None => Step::Keep(0),
+        };
+        self.word.apply(step).never_frozen()
+    }
+
+    fn peek(&self, now: u64) -> Snapshot {
+        self.snapshot(self.word.apply(Step::Keep).never_frozen(), now)
+    }
+
+    #[inline]
+    fn snapshot(&self, payload: u64, now: u64) -> Snapshot {
+        Snapshot { algorithm: self.algorithm.any(), payload, now }
+    }
+}
+
+impl<A: Algorithm, C: Clock> GiveBack for Core<A, C> {
+    fn give_back(&self, _: u64, cost: u64, taken: u64) -> u64 {
+        let now = self.time.now();
+        self.put_back(|payload| self.algorithm.give_back(payload, now, cost, taken))
+    }
+}
+
+/// Clones share one state.
+impl<A, C> Clone for Gate<A, C> {
+    fn clone(&self) -> Self {
+        Self { core: self.core.clone() }
+    }
+}
+
+impl<A: Algorithm, C: Clock> fmt::Debug for Gate<A, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gate").field("algorithm", &self.core.algorithm).finish_non_exhaustive()
+    }
+}

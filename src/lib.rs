@@ -1,0 +1,52 @@
+#![doc = include_str!("../README.md")]
+//!
+//! # How the crate is laid out
+//!
+//! Three layers, each knowing only the one below: *algorithms* are pure functions on one 64-bit word; the *map* finds a
+//! client's word and updates it by CAS; the *faces* ([`Limiter`], [`Session`], [`Gate`]) read the clock, hash the key and
+//! pin the epoch. `docs/design.md` in the repository explains the whole as questions and answers.
+#![cfg_attr(tollgate_loom, allow(dead_code, rustdoc::broken_intra_doc_links))]
+
+mod algorithm;
+#[cfg(not(tollgate_loom))]
+mod builder;
+mod clock;
+#[cfg(not(tollgate_loom))]
+mod decision;
+mod epoch;
+mod error;
+#[cfg(not(tollgate_loom))]
+mod gate;
+#[cfg(not(tollgate_loom))]
+mod limiter;
+mod map;
+mod quota;
+#[cfg(not(tollgate_loom))]
+mod registry;
+#[cfg(not(tollgate_loom))]
+mod session;
+mod sync;
+
+pub use algorithm::{Algorithm, TokenBucket};
+pub use clock::{Clock, ManualClock, MonotonicClock};
+pub use error::BuildError;
+pub use quota::{Excerpt, Quota, QuotaError};
+#[cfg(not(tollgate_loom))]
+pub use {
+    builder::{GateBuilder, LimiterBuilder, WhenFull},
+    decision::{Allowed, Denied, Reason, Status},
+    gate::Gate,
+    limiter::Limiter,
+    session::Session,
+};
+
+/// The core, opened for the models.
+#[cfg(tollgate_loom)]
+#[allow(missing_docs)]
+pub mod model {
+    pub use crate::algorithm::{Any, sealed::Sealed};
+    pub use crate::epoch::Guard;
+    pub use crate::map::slot::Fingerprint;
+    pub use crate::map::{Charge, Map};
+    pub use crate::sync;
+}

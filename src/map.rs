@@ -1,0 +1,335 @@
+//! The concurrent map from clients to words. The only code with atomics that matter; what the models check.
+//!
+//! # Shape
+//!
+//! A client is a [`Fingerprint`], a 64-bit keyed hash; keys are not stored. A [`table`] is an array of 16-byte
+//! [`slot`]s, four to a cache line, probed linearly. A client takes the first empty slot of its probe order with one
+//! CAS, so it can never be in a table twice; from then on its state changes by CAS on its [`word`] alone. Claims stop at
+//! three quarters of the slots, which the [`room`] of a table counts.
+//!
+//! Nothing is ever deleted from a table. Growing, shrinking and forgetting idle clients are one mechanism: the
+//! [`migration`] to a new table, which takes along only what is not idle. Every call moves a chunk of it, so nobody waits
+//! for anybody. [`upkeep`] decides when to start one. The old table is retired through the epoch, laid down in the
+//! [`graveyard`] and freed there in pieces.
+//!
+//! # Finding a client while a migration runs
+//!
+//! The old table comes first, always. A client may be used in the new one only when its slot in the old one is moved, or
+//! its probe in the old one meets a sealed slot, or runs through the whole table and meets neither the client nor an
+//! empty slot. Who would meet an empty slot there seals it. So a client is never live in both.
+//!
+//! # Idle clients
+//!
+//! Each migration has a *floor*, an instant at or after the one at which it started. A word that is idle at the floor is
+//! not taken along, and in the new table no instant before the floor is ever used: `now` is read as `max(now, floor)`.
+//! So dropping it changes no answer, whatever a thread with an older reading of the clock is just doing.
+
+mod graveyard;
+mod memory;
+mod migration;
+mod room;
+pub(crate) mod slot;
+mod table;
+mod upkeep;
+pub(crate) mod word;
+
+use crate::algorithm::Algorithm;
+use crate::epoch::{Epoch, Guard};
+use crate::sync::{AtomicPtr, Ordering};
+use crossbeam_utils::CachePadded;
+use graveyard::Graveyard;
+use slot::Fingerprint;
+use std::io;
+use std::sync::Arc;
+use table::{Found, Table};
+use upkeep::Sizes;
+use word::{Applied, Step, Word};
+
+/// What a charge came to. Instants are those that the decision used, at or after the caller's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Charge {
+    /// Taken: the payload after it.
+    Allowed {
+        /// The client's payload after the charge.
+        payload: u64,
+        /// The instant of the decision.
+        now: u64,
+    },
+    /// Refused: the payload as it is.
+    Refused {
+        /// The client's payload, unchanged.
+        payload: u64,
+        /// The instant of the decision.
+        now: u64,
+    },
+    /// The client is new, and as many live ones as may be are held.
+    Full,
+}
+
+/// What to do about a client that is not held.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Absent {
+    Claim,
+    Leave,
+}
+
+/// All clients of one limiter.
+#[derive(Debug)]
+pub struct Map<A> {
+    root: AtomicPtr<Table>,
+    algorithm: A,
+    sizes: Sizes,
+    /// The state of all clients that are not held, where they share one.
+    shared: Option<CachePadded<Word>>,
+    epoch: Epoch,
+    graveyard: Arc<Graveyard>,
+}
+
+impl<A: Algorithm> Map<A> {
+    /// An empty map for at least `max_keys` live clients. With `shared`, clients that find no room share one word.
+    pub fn new(algorithm: A, max_keys: usize, shared: bool) -> io::Result<Self> {
+        let sizes = Sizes::new(max_keys);
+        let first = Table::new(sizes.first(), sizes.limit(sizes.first()), 0, 0, 0)?;
+        Ok(Self {
+            root: AtomicPtr::new(Box::into_raw(first)),
+            algorithm,
+            sizes,
+            shared: shared.then(|| CachePadded::new(Word::new())),
+            epoch: Epoch::default(),
+            graveyard: Arc::new(Graveyard::new()),
+        })
+    }
+
+    #[inline]
+    pub(crate) fn algorithm(&self) -> &A {
+        &self.algorithm
+    }
+
+    /// A guard under which this map may be used.
+    #[inline]
+    pub fn pin(&self) -> Guard {
+        self.epoch.pin()
+    }
+
+    /// Fetches a client's line ahead of a call.
+    #[inline]
+    pub(crate) fn prefetch(&self, guard: &Guard, client: Fingerprint) {
+        self.root(guard).prefetch(client);
+    }
+
+    /// Takes `cost` tokens, from 1 to the limit.
+    #[inline]
+    pub fn charge(&self, guard: &Guard, client: Fingerprint, now: u64, cost: u64) -> Charge {
+        let charged = self.update(guard, client, now, Absent::Claim, |payload, now| {
+            match self.algorithm.charge(payload, now, cost) {
+                Some(payload) => Step::Write(payload, Charge::Allowed { payload, now }),
+                None => Step::Keep(Charge::Refused { payload, now }),
+            }
+        });
+        charged.unwrap_or(Charge::Full)
+    }
+
+    /// Takes `cost` tokens from the word that all clients without a place share, if there is one.
+    pub fn charge_shared(&self, now: u64, cost: u64) -> Option<Charge> {
+        let step = |payload| match self.algorithm.charge(payload, now, cost) {
+            Some(payload) => Step::Write(payload, Charge::Allowed { payload, now }),
+            None => Step::Keep(Charge::Refused { payload, now }),
+        };
+        self.shared.as_ref().map(|word| word.apply(step).never_frozen())
+    }
+
+    /// Undoes a charge; returns the tokens put back.
+    pub fn give_back(&self, guard: &Guard, client: Fingerprint, now: u64, cost: u64, taken: u64) -> u64 {
+        self.put_back(guard, client, now, |payload, now| self.algorithm.give_back(payload, now, cost, taken))
+    }
+
+    /// Puts tokens back; returns how many found room.
+    pub fn refund(&self, guard: &Guard, client: Fingerprint, now: u64, tokens: u64) -> u64 {
+        self.put_back(guard, client, now, |payload, now| self.algorithm.refund(payload, now, tokens))
+    }
+
+    /// Makes a client as good as new; returns whether it was not.
+    pub fn reset(&self, guard: &Guard, client: Fingerprint, now: u64) -> bool {
+        self.put_back(guard, client, now, |payload, now| self.algorithm.reset(payload, now).map(|payload| (payload, 1)))
+            > 0
+    }
+
+    /// A client's payload, and the instant at which it is to be read. Writes nothing.
+    pub fn peek(&self, guard: &Guard, client: Fingerprint, now: u64) -> (u64, u64) {
+        let seen = self.update(guard, client, now, Absent::Leave, |payload, now| Step::Keep((payload, now)));
+        seen.unwrap_or((0, now))
+    }
+
+    fn put_back(
+        &self,
+        guard: &Guard,
+        client: Fingerprint,
+        now: u64,
+        transition: impl Fn(u64, u64) -> Option<(u64, u64)>,
+    ) -> u64 {
+        let step = |payload, now| match transition(payload, now) {
+            Some((payload, tokens)) => Step::Write(payload, tokens),
+            None => Step::Keep(0),
+        };
+        let tokens = self.update(guard, client, now, Absent::Leave, step).unwrap_or(0);
+        if tokens > 0 {
+            self.expect_idle(guard);
+        }
+        tokens
+    }
+
+    /// Runs `step` on a client's payload and writes what it says. `None` if the client is new and finds no place.
+    #[inline]
+    fn update<R>(
+        &self,
+        guard: &Guard,
+        client: Fingerprint,
+        now: u64,
+        absent: Absent,
+        step: impl Fn(u64, u64) -> Step<R>,
+    ) -> Option<R> {
+        let table = self.root(guard);
+        if !table.is_due(now)
+            && let Found::Slot(slot) = table.find(client)
+        {
+            let now = now.max(table.birth().floor);
+            if let Applied::Done(outcome) = slot.word.apply(|payload| step(self.or_shared(payload), now)) {
+                return Some(outcome);
+            }
+        }
+        self.update_with_care(guard, client, now, absent, step)
+    }
+
+    /// The whole of `update`: looks after the table first, and follows the client from table to table.
+    #[cold]
+    fn update_with_care<R>(
+        &self,
+        guard: &Guard,
+        client: Fingerprint,
+        now: u64,
+        absent: Absent,
+        step: impl Fn(u64, u64) -> Step<R>,
+    ) -> Option<R> {
+        if absent == Absent::Claim {
+            self.look_after(guard, now);
+        }
+        let mut patience = upkeep::PATIENCE;
+        let mut table = self.root(guard);
+        loop {
+            let at = now.max(table.birth().floor);
+            let next = match table.find(client) {
+                Found::Slot(slot) => match slot.word.apply(|payload| step(self.or_shared(payload), at)) {
+                    Applied::Done(outcome) => return Some(outcome),
+                    Applied::Moved => table.next(guard),
+                    Applied::Frozen => {
+                        let next = table.next(guard);
+                        if let Some(next) = next {
+                            self.carry(slot, client, next);
+                        }
+                        next
+                    }
+                },
+                Found::Sealed => table.next(guard),
+                Found::Empty(slot) => match (table.next(guard), absent) {
+                    (next @ Some(_), Absent::Leave) => next,
+                    (next @ Some(_), Absent::Claim) => {
+                        let (Ok(()) | Err(slot::Owner::Sealed)) = slot.seal() else { continue };
+                        next
+                    }
+                    (None, Absent::Leave) => return Some(self.update_absent(|payload| step(payload, at))),
+                    (None, Absent::Claim) => {
+                        if table.room.take() {
+                            if slot.claim(client).is_err() {
+                                table.room.give(1);
+                            }
+                            continue;
+                        }
+                        None
+                    }
+                },
+                Found::Nowhere => match (table.next(guard), absent) {
+                    (None, Absent::Leave) => return Some(self.update_absent(|payload| step(payload, at))),
+                    (next, _) => next,
+                },
+            };
+            table = match next {
+                Some(next) => next,
+                None if self.make_room(guard, table, at, &mut patience) => self.root(guard),
+                None => return None,
+            };
+        }
+    }
+
+    /// Runs `step` for a client that is not held.
+    fn update_absent<R>(&self, step: impl Fn(u64) -> Step<R>) -> R {
+        match &self.shared {
+            Some(word) => word.apply(step).never_frozen(),
+            // Nothing was used, so there is nothing to put back.
+            None => match step(0) {
+                Step::Keep(outcome) | Step::Write(_, outcome) => outcome,
+            },
+        }
+    }
+
+    /// A client that was never charged has what the clients without a place share, where they share anything: so getting
+    /// a place gives nobody a fresh bucket.
+    #[inline]
+    fn or_shared(&self, payload: u64) -> u64 {
+        match (payload, &self.shared) {
+            (0, Some(word)) => word.apply(Step::Keep).never_frozen(),
+            (payload, _) => payload,
+        }
+    }
+
+    /// The table that every search starts from.
+    #[inline]
+    fn root<'g>(&self, guard: &'g Guard) -> &'g Table {
+        // Acquire: pairs with the Release of the swing, behind which all of the table's clients have arrived.
+        let root = self.root.load(Ordering::Acquire);
+        guard.reach(root);
+        // SAFETY: the root is never null, and is retired only after it ceased to be the root: so not before the guard,
+        // under which it was loaded, is gone.
+        unsafe { &*root }
+    }
+
+    /// Whether the root is another table than when `mark` was made.
+    #[inline]
+    pub(crate) fn root_mark(&self) -> usize {
+        // Relaxed: a hint to pin again; nothing is reached through it.
+        self.root.load(Ordering::Relaxed) as usize
+    }
+
+    /// Clients held; exact while nobody calls.
+    pub fn len(&self) -> usize {
+        let guard = self.pin();
+        let root = self.root(&guard);
+        match root.next(&guard) {
+            None => root.claimed(),
+            // What was set aside for this table's clients was counted when the migration started.
+            Some(next) => (next.claimed() + root.claimed()).saturating_sub(next.birth().reserved),
+        }
+    }
+
+    /// Bytes held, what was retired and not yet freed included.
+    pub fn memory_bytes(&self) -> usize {
+        let guard = self.pin();
+        let root = self.root(&guard);
+        let next = root.next(&guard).map_or(0, Table::bytes);
+        size_of::<Self>() + root.bytes() + next + self.graveyard.bytes()
+    }
+}
+
+impl<A> Drop for Map<A> {
+    fn drop(&mut self) {
+        let mut table = self.root.load(Ordering::Acquire);
+        while !table.is_null() {
+            // SAFETY: nobody else has the map. The root and what it is moving to were never retired, and all that was is
+            // not in this chain.
+            let owned = unsafe { Box::from_raw(table) };
+            table = owned.next_raw();
+        }
+        #[cfg(all(tollgate_loom, not(crossbeam_loom)))]
+        self.epoch.empty();
+    }
+}

@@ -1,0 +1,154 @@
+//! Moving the clients of one table to the next: the one way to grow, to shrink and to forget.
+//!
+//! 1. **Start.** The room of the old table T is closed, which bounds its claims for good. T' is made with that many
+//!    places set aside, its floor is fixed, and one CAS publishes it as T's next. From then on T is due for every caller.
+//! 2. **Move.** Each slot of T goes through the same steps, all of them idempotent, so that any thread may do any slot at
+//!    any time, and do it again:
+//!    - an empty slot is sealed;
+//!    - a client's word is frozen; unless it is idle at the floor, its fingerprint is claimed in T' and its payload
+//!      installed there; then it is marked as moved.
+//!
+//!    Who needs a client whose word is frozen but not moved moves that one itself and goes on.
+//! 3. **Finish.** Slots are moved in chunks, from a cursor. Once that has passed the end, helpers take whatever chunk is
+//!    not yet finished, whoever has begun it: a helper that never returns holds up nobody. Whoever sees all chunks
+//!    finished swings the root to T' and retires T.
+//!
+//! A helper that stops after it has finished a chunk, and before it has accounted for it, withholds a few places of T'
+//! until it goes on, or until the next migration counts them anew. Nothing else depends on the accounts.
+//!
+//! Whether a frozen word is idle at the floor is a fact that every helper computes alike. So the number of clients that a
+//! chunk keeps is a fact too, and the first to finish it accounts for it: that is how the places that were set aside for
+//! dropped clients become free, exactly once.
+
+use super::Map;
+use super::slot::{Fingerprint, Owner, Slot};
+use super::table::{Found, Table};
+use super::upkeep::Aim;
+use crate::algorithm::Algorithm;
+use crate::epoch::Guard;
+use crate::sync::Ordering;
+use std::ptr;
+
+/// How many clients of a chunk are idle.
+pub(super) type Dropped = usize;
+
+impl<A: Algorithm> Map<A> {
+    /// Starts the migration of `table`, which is the root. `false` if there is no memory for another table; true too if
+    /// somebody else was first.
+    pub(super) fn start(&self, guard: &Guard, table: &Table, now: u64, aim: Aim) -> bool {
+        let birth = table.birth();
+        let spent = birth.limit - table.room.close().min(birth.limit);
+        if table.next(guard).is_some() {
+            return true;
+        }
+        let slots = self.sizes.next(table, spent, aim);
+        let floor = birth.floor.max(now);
+        let Ok(next) = Table::new(slots, self.sizes.limit(slots), spent, floor, birth.generation + 1) else {
+            return false;
+        };
+        if slots > Self::SETTLED {
+            // By then whatever the new table starts with is idle. Helpers learn of earlier times on the way.
+            next.due_at.store(floor.saturating_add(self.algorithm.longest_idle()), Ordering::Relaxed);
+        }
+        let _ = table.publish(next);
+        self.call_for_help(table);
+        true
+    }
+
+    /// Makes a migration due for every caller.
+    pub(super) fn call_for_help(&self, table: &Table) {
+        // Relaxed: a hint. Nothing raises it again.
+        table.due_at.store(0, Ordering::Relaxed);
+    }
+
+    /// Moves one chunk of `table`, which is the root, to `next`. Returns how many clients this dropped for good.
+    pub(super) fn help(&self, guard: &Guard, table: &Table, next: &Table) -> Dropped {
+        match table.progress.next_chunk() {
+            Some(chunk) => self.move_chunk(guard, table, chunk, next),
+            None => {
+                self.swing(guard, table, next);
+                0
+            }
+        }
+    }
+
+    fn move_chunk(&self, guard: &Guard, table: &Table, chunk: usize, next: &Table) -> Dropped {
+        let (mut kept, mut dropped, mut live) = (0, 0, None);
+        for slot in table.chunk(chunk) {
+            let owner = match slot.owner() {
+                Owner::Nobody => match slot.seal() {
+                    Ok(()) => continue,
+                    Err(owner) => owner,
+                },
+                owner => owner,
+            };
+            let Owner::Client(client) = owner else { continue };
+            match self.carry(slot, client, next) {
+                Some(payload) => (kept, live) = (kept + 1, Some(payload)),
+                None => dropped += 1,
+            }
+        }
+        if !table.progress.finish(chunk) {
+            return 0;
+        }
+        if let Some(payload) = live
+            && next.slots() > Self::SETTLED
+        {
+            next.due_at.fetch_min(self.algorithm.idle_at(payload), Ordering::Relaxed);
+        }
+        next.room.give(dropped);
+        if let Some(clients) = table.progress.account(kept + dropped) {
+            // Places set aside for claims that were never made.
+            next.room.give(next.birth().reserved - clients);
+            self.settle(next);
+            self.swing(guard, table, next);
+        }
+        dropped
+    }
+
+    /// Moves a client's word, and returns its payload if it was taken along.
+    pub(super) fn carry(&self, slot: &Slot, client: Fingerprint, next: &Table) -> Option<u64> {
+        let frozen = slot.word.freeze();
+        let live = frozen.payload != 0 && !self.algorithm.is_idle(frozen.payload, next.birth().floor);
+        if !frozen.moved {
+            if live {
+                Self::install(client, frozen.payload, next);
+            }
+            slot.word.mark_moved();
+        }
+        live.then_some(frozen.payload)
+    }
+
+    /// Puts a frozen payload into the next table. Late helpers find it there, or the table itself on the move.
+    fn install(client: Fingerprint, payload: u64, next: &Table) {
+        loop {
+            match next.find(client) {
+                Found::Slot(slot) => return slot.word.install(payload),
+                // Only a table that is complete is left, so another helper has moved this client.
+                Found::Sealed => return,
+                Found::Empty(slot) => {
+                    if slot.claim(client).is_ok() {
+                        return slot.word.install(payload);
+                    }
+                }
+                // A place was set aside before the table was published, and claims of others never touch those.
+                Found::Nowhere => unreachable!("no place for a client that has one set aside"),
+            }
+        }
+    }
+
+    /// Makes `next` the root once `table` is complete, and retires `table`.
+    fn swing(&self, guard: &Guard, table: &Table, next: &Table) {
+        let (old, new) = (ptr::from_ref(table).cast_mut(), ptr::from_ref(next).cast_mut());
+        // Release: pairs with the Acquire of `root`. The caller has seen every move, so whoever sees the new root does.
+        if self.root.compare_exchange(old, new, Ordering::Release, Ordering::Relaxed).is_err() {
+            return;
+        }
+        let graveyard = self.graveyard.clone();
+        graveyard.expect(table.bytes());
+        // SAFETY: the root was the only way to the table, and the exchange happens once. The box is the one that `new` or
+        // `publish` let go of; tables are `Send`, and the graveyard lives as long as somebody holds it.
+        unsafe { guard.retire(old, move || graveyard.bury(Box::from_raw(old))) };
+        self.expect_burial(next);
+    }
+}

@@ -1,0 +1,115 @@
+//! One client's place in a table: a fingerprint that says whose it is, and a word.
+//!
+//! ```text
+//! EMPTY ──claim──► fingerprint        a client's, for as long as the table lives
+//!   │
+//!   └────seal────► SEALED             nobody's: the table is being left
+//! ```
+//!
+//! Claiming publishes nothing, since a word of 0 is what an absent client has.
+
+use super::word::Word;
+use crate::sync::{AtomicU64, Ordering};
+
+/// Slots that share a cache line.
+pub(crate) const SLOTS: usize = if cfg!(tollgate_loom) { 2 } else { 4 };
+
+const EMPTY: u64 = 0;
+const SEALED: u64 = 1;
+
+/// The identity of a client inside a limiter: a keyed hash of its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fingerprint(u64);
+
+impl Fingerprint {
+    /// The fingerprint for a hash. Two values mark slots, so their hashes share a fingerprint with others.
+    #[inline]
+    pub const fn new(hash: u64) -> Self {
+        Self(if hash <= SEALED { hash + 2 } else { hash })
+    }
+
+    #[inline]
+    pub(crate) const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+/// What a slot's fingerprint says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    Nobody,
+    Sealed,
+    Client(Fingerprint),
+}
+
+impl Owner {
+    #[inline]
+    fn of(fingerprint: u64) -> Self {
+        match fingerprint {
+            EMPTY => Self::Nobody,
+            SEALED => Self::Sealed,
+            client => Self::Client(Fingerprint(client)),
+        }
+    }
+}
+
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Slot {
+    fingerprint: AtomicU64,
+    pub(crate) word: Word,
+}
+
+/// A cache line of slots.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Line(pub(crate) [Slot; SLOTS]);
+
+#[cfg(not(tollgate_loom))]
+const _: () = assert!(size_of::<Line>() == 64);
+
+impl Slot {
+    #[inline]
+    pub(crate) fn owner(&self) -> Owner {
+        // Acquire: SEALED leads to the next table, which its sealer had seen.
+        Owner::of(self.fingerprint.load(Ordering::Acquire))
+    }
+
+    /// Makes an empty slot a client's, or says whose it is instead.
+    pub(crate) fn claim(&self, client: Fingerprint) -> Result<(), Owner> {
+        self.replace_empty(client.0)
+    }
+
+    /// Makes sure that an empty slot stays empty, or says whose it is instead.
+    pub(crate) fn seal(&self) -> Result<(), Owner> {
+        self.replace_empty(SEALED)
+    }
+
+    fn replace_empty(&self, new: u64) -> Result<(), Owner> {
+        // Release: what the sealer had seen goes with the seal; a claim needs none. Acquire: as in `owner`.
+        match self.fingerprint.compare_exchange(EMPTY, new, Ordering::Release, Ordering::Acquire) {
+            Ok(_) => Ok(()),
+            Err(actual) => Err(Owner::of(actual)),
+        }
+    }
+}
+
+#[cfg(tollgate_loom)]
+impl Line {
+    pub(crate) fn new() -> Self {
+        Self(std::array::from_fn(|_| Slot { fingerprint: AtomicU64::new(EMPTY), word: Word::new() }))
+    }
+}
+
+/// Asks the CPU to fetch a line before it is needed.
+#[inline]
+pub(crate) fn prefetch(line: &Line) {
+    #[cfg(all(target_arch = "x86_64", not(tollgate_loom)))]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a hint that never faults, and the line is a valid reference.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(line).cast()) }
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(tollgate_loom))))]
+    let _ = line;
+}

@@ -1,0 +1,275 @@
+//! When to migrate, and to what size.
+//!
+//! A migration is due when the room of the table is spent, and when it would give memory back. The second is found by
+//! *looking*: at a time that the last look or the last migration learned, one call reads a few chunks of the table. If at
+//! least half of the clients there are idle, or the table is far too large for those it holds, it starts a migration;
+//! otherwise it learns when half of them will be idle. So a flood is forgotten even when only known clients call, and a
+//! table of live clients is not copied in vain. Half is what keeps this cheap: each client that is forgotten pays for
+//! copying at most one that is not. Tables of up to [`SETTLED`](Map::SETTLED) slots are left alone, as there is nothing to
+//! win.
+//!
+//! At the largest size, idle clients are sought as soon as a new one finds no place, and 1 in 32 is worth a migration.
+
+use super::Map;
+use super::slot::{Owner, SLOTS};
+use super::table::{CHUNK, Table};
+use super::word::{Applied, Step};
+use crate::algorithm::Algorithm;
+use crate::epoch::Guard;
+use crate::sync::Ordering;
+
+/// How many chunks a call moves at most in search of a place in a full map.
+pub(super) const PATIENCE: usize = 16;
+
+/// The shortest time between two looks at a table, in nanoseconds.
+const LOOK_EVERY: u64 = 1_000_000;
+
+/// Claimed slots that a look wants to see, and chunks that it reads for them at most.
+const SAMPLE: usize = 64;
+const SAMPLE_CHUNKS: usize = 8;
+/// As many chunks are read in search of a place in a full map: up to 8,192 slots, exactly.
+const SCARCE_CHUNKS: usize = 128;
+
+/// Retired memory may be this many times what is in use before migrations that only save memory have to wait.
+const RETIRED_MULTIPLE: usize = 4;
+const RETIRED_SLACK: usize = 1 << 20;
+
+/// The smallest table, and the places kept for threads that claim at the same time.
+const SMALLEST: usize = if cfg!(tollgate_loom) { SLOTS } else { 256 };
+const SLACK: usize = if cfg!(tollgate_loom) { 0 } else { 64 };
+
+/// What a migration is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Aim {
+    /// Make room, or save memory where that is worth it.
+    Balance,
+    /// Become as small as possible.
+    Fit,
+}
+
+/// The sizes that the tables of a map may have.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sizes {
+    /// The most clients that may be held: the live ones asked for, and an eighth for idle ones not yet dropped.
+    claims: usize,
+    largest: usize,
+}
+
+impl Sizes {
+    pub(super) fn new(max_keys: usize) -> Self {
+        let claims = max_keys + max_keys / 8;
+        Self { claims, largest: slots_for(claims).max(SMALLEST) }
+    }
+
+    pub(super) fn first(&self) -> usize {
+        SMALLEST
+    }
+
+    /// The most clients that a table may take: three quarters of its slots. Further up the probes of unknown clients grow
+    /// from 3 lines to 9 (at 7/8) and 50 (at 19/20).
+    pub(super) fn limit(&self, slots: usize) -> usize {
+        (slots - slots / 4).min(self.claims)
+    }
+
+    /// The size for the clients of `table`, of which there are at most `claimed`, and those that may come while it moves:
+    /// every claim moves a chunk.
+    pub(super) fn next(&self, table: &Table, claimed: usize, aim: Aim) -> usize {
+        let slots = slots_for(claimed + table.progress.chunks() + SLACK);
+        let roomy = match aim {
+            // A table that becomes smaller starts half empty, so as not to grow again at once.
+            Aim::Balance => slots.max(slots_for(2 * claimed).max(Map::<()>::SETTLED).min(table.slots())),
+            Aim::Fit => slots,
+        };
+        roomy.clamp(SMALLEST, self.largest)
+    }
+}
+
+/// The smallest table that takes that many claims.
+fn slots_for(claims: usize) -> usize {
+    (claims + claims.div_ceil(3)).next_power_of_two()
+}
+
+/// What a look has seen.
+struct Sample {
+    idle: usize,
+    /// When each of the clients seen is idle, in order.
+    idle_at: Vec<u64>,
+}
+
+impl<A> Map<A> {
+    /// Tables of up to this many slots (128 KiB) are not migrated to save memory.
+    pub(super) const SETTLED: usize = if cfg!(tollgate_loom) { SMALLEST } else { 8192 };
+}
+
+impl<A: Algorithm> Map<A> {
+    /// Does what is due, a bounded piece of it: moves a chunk, or looks at the table, or frees memory.
+    pub(super) fn look_after(&self, guard: &Guard, now: u64) {
+        let table = self.root(guard);
+        if let Some(next) = table.next(guard) {
+            // Whoever started may have been stopped before it could say so.
+            self.call_for_help(table);
+            self.help(guard, table, next);
+        } else if table.is_due(now) {
+            self.look(guard, table, now);
+        } else {
+            self.graveyard.tidy(guard);
+        }
+    }
+
+    /// Looks whether a migration would give memory back.
+    fn look(&self, guard: &Guard, table: &Table, now: u64) {
+        let due = table.due_at.load(Ordering::Relaxed);
+        let again = now.saturating_add(LOOK_EVERY);
+        // One call looks. 0 stands for good, so that the help called for meanwhile comes.
+        if due == 0 || due > now || !replace(table, due, again) {
+            return;
+        }
+        self.graveyard.tidy(guard);
+        let mut next_look = if self.graveyard.bytes() > 0 { again } else { u64::MAX };
+        if table.slots() > Self::SETTLED {
+            let sample = self.sample(table, now, SAMPLE_CHUNKS);
+            if sample.idle * 2 >= sample.idle_at.len() || self.is_wasteful(table) {
+                let affordable = RETIRED_MULTIPLE * table.bytes() + RETIRED_SLACK;
+                if self.graveyard.bytes() <= affordable && self.start(guard, table, now, Aim::Balance) {
+                    return;
+                }
+                next_look = again;
+            } else {
+                next_look = next_look.min(sample.idle_at[sample.idle_at.len() / 2]).max(again);
+            }
+        }
+        replace(table, again, next_look);
+    }
+
+    /// Reads chunks of a table until it has seen enough clients.
+    fn sample(&self, table: &Table, now: u64, most: usize) -> Sample {
+        let chunks = table.progress.chunks();
+        // Anywhere: which chunk it is says nothing about the clients in it.
+        let first = now.wrapping_mul(0x9E37_79B9_7F4A_7C15) as usize % chunks;
+        let mut sample = Sample { idle: 0, idle_at: Vec::new() };
+        for chunk in 0..chunks.min(most) {
+            for slot in table.chunk((first + chunk) % chunks) {
+                if let Owner::Client(_) = slot.owner()
+                    && let Applied::Done(payload) = slot.word.apply(Step::Keep)
+                {
+                    let idle = payload == 0 || self.algorithm.is_idle(payload, now);
+                    sample.idle += usize::from(idle);
+                    sample.idle_at.push(if idle { now } else { self.algorithm.idle_at(payload) });
+                }
+            }
+            if sample.idle_at.len() >= SAMPLE && most == SAMPLE_CHUNKS {
+                break;
+            }
+        }
+        sample.idle_at.sort_unstable();
+        sample
+    }
+
+    /// Whether a table could hold what it holds in a quarter of its size.
+    fn is_wasteful(&self, table: &Table) -> bool {
+        table.slots() > Self::SETTLED && self.sizes.next(table, table.claimed(), Aim::Balance) <= table.slots() / 4
+    }
+
+    /// Sees to it that a new client may find a place if it tries again. `false` if there is none to be had.
+    pub(super) fn make_room(&self, guard: &Guard, table: &Table, now: u64, patience: &mut usize) -> bool {
+        let root = self.root(guard);
+        let at_most = |slots| slots == self.sizes.largest;
+        if let Some(next) = root.next(guard) {
+            self.help(guard, root, next);
+            *patience -= usize::from(at_most(next.slots()));
+            return *patience > 0;
+        }
+        if !std::ptr::eq(root, table) {
+            return true;
+        }
+        if !at_most(root.slots()) {
+            return self.start(guard, root, now, Aim::Balance);
+        }
+        let due = root.scarce_at.load(Ordering::Relaxed);
+        if now < due {
+            return false;
+        }
+        // The more slots are read, the less often.
+        let again = now.saturating_add(16 * root.slots().min(SCARCE_CHUNKS * CHUNK) as u64);
+        if root.scarce_at.compare_exchange(due, again, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+            *patience -= 1;
+            return *patience > 0;
+        }
+        let sample = self.sample(root, now, SCARCE_CHUNKS);
+        if sample.idle > 0 && sample.idle * 32 >= sample.idle_at.len() {
+            return self.start(guard, root, now, Aim::Balance);
+        }
+        let enough = sample.idle_at.get(sample.idle_at.len() / 32).map_or(again, |&at| at.max(again));
+        let _ = root.scarce_at.compare_exchange(again, enough, Ordering::Relaxed, Ordering::Relaxed);
+        false
+    }
+
+    /// Somebody was made idle, or nearly so: what was learned of places is out of date.
+    pub(super) fn expect_idle(&self, guard: &Guard) {
+        let root = self.root(guard);
+        if root.scarce_at.load(Ordering::Relaxed) != 0 {
+            root.scarce_at.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// A table has just got all of its clients.
+    pub(super) fn settle(&self, table: &Table) {
+        if self.is_wasteful(table) {
+            table.due_at.fetch_min(table.birth().floor, Ordering::Relaxed);
+        }
+    }
+
+    /// A table is about to be laid down in the graveyard, and `root` has taken its place.
+    pub(super) fn expect_burial(&self, root: &Table) {
+        root.due_at.fetch_min(root.birth().floor.saturating_add(LOOK_EVERY), Ordering::Relaxed);
+    }
+
+    /// Drops every client that is idle now and fits the table to the rest. Returns how many were dropped by this call.
+    pub fn sweep(&self, now: u64) -> usize {
+        let mut guard = self.pin();
+        let root = self.root(&guard);
+        let last = root.birth().generation + 1 + u64::from(root.next(&guard).is_some());
+        let mut dropped = 0;
+        for step in 1_u64.. {
+            if step % 64 == 0 {
+                guard.repin();
+            }
+            let root = self.root(&guard);
+            let birth = root.birth();
+            if let Some(next) = root.next(&guard) {
+                dropped += self.help(&guard, root, next);
+                continue;
+            }
+            let fits = self.sizes.next(root, root.claimed(), Aim::Fit) >= root.slots();
+            if birth.generation >= last && (fits || birth.generation >= last + Self::FITTINGS) {
+                break;
+            }
+            if !self.start(&guard, root, now, Aim::Fit) {
+                break;
+            }
+        }
+        drop(guard);
+        self.reclaim();
+        dropped
+    }
+
+    /// Migrations that one sweep adds at most in order to become smaller: each divides the size by up to 32.
+    const FITTINGS: u64 = 6;
+
+    /// Frees what is retired, as far as no guard of others holds it.
+    fn reclaim(&self) {
+        const TRIES: usize = 8;
+        for _ in 0..TRIES {
+            if self.graveyard.bytes() == 0 {
+                return;
+            }
+            self.pin().flush();
+            while self.graveyard.free_piece() {}
+        }
+    }
+}
+
+/// Moves a table's due time on, unless it has changed meanwhile.
+fn replace(table: &Table, due: u64, new: u64) -> bool {
+    table.due_at.compare_exchange(due, new, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+}
