@@ -75,6 +75,13 @@ impl Slot {
         Owner::of(self.fingerprint.load(Ordering::Acquire))
     }
 
+    /// Whether the slot is this client's.
+    #[inline]
+    pub(crate) fn is(&self, client: Fingerprint) -> bool {
+        // Relaxed: a claim publishes nothing, and a client's slot is its own for good.
+        self.fingerprint.load(Ordering::Relaxed) == client.0
+    }
+
     /// Makes an empty slot a client's, or says whose it is instead.
     pub(crate) fn claim(&self, client: Fingerprint) -> Result<(), Owner> {
         self.replace_empty(client.0)
@@ -91,6 +98,22 @@ impl Slot {
             Ok(_) => Ok(()),
             Err(actual) => Err(Owner::of(actual)),
         }
+    }
+}
+
+impl Line {
+    /// A client's slot, if it has one in this line. Where in the line cannot be predicted, so there is no branch on it.
+    #[inline]
+    pub(crate) fn find(&self, client: Fingerprint) -> Option<&Slot> {
+        let mine = self.0.iter().enumerate().fold(0, |mine, (i, slot)| mine | u32::from(slot.is(client)) << i);
+        (mine != 0).then(|| &self.0[mine.trailing_zeros() as usize % SLOTS])
+    }
+}
+
+impl Line {
+    /// Whether a probe ends in this line.
+    pub(crate) fn has_room(&self) -> bool {
+        self.0.iter().any(|slot| !matches!(slot.owner(), Owner::Client(_)))
     }
 }
 
