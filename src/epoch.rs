@@ -62,8 +62,8 @@ mod quarantine {
     use std::collections::HashMap;
     use std::sync::{Arc, Mutex};
 
-    /// The order of pins and retirements. A pin that comes after a retirement synchronizes with it, as it does in an
-    /// epoch scheme: the epoch cannot have moved on otherwise.
+    /// Counts retirements. A pin is later than those that it has seen, and synchronizes with them as it does in an epoch
+    /// scheme: the epoch cannot have moved on otherwise.
     #[derive(Default)]
     pub struct Epoch(Arc<Quarantine>);
 
@@ -85,6 +85,12 @@ mod quarantine {
     // SAFETY: a model runs on one OS thread at a time.
     unsafe impl Send for Retired {}
 
+    impl std::fmt::Debug for Epoch {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("Epoch")
+        }
+    }
+
     impl Default for Quarantine {
         fn default() -> Self {
             Self { clock: AtomicUsize::new(0), retired: Mutex::default() }
@@ -93,7 +99,7 @@ mod quarantine {
 
     impl Epoch {
         pub fn pin(&self) -> Guard {
-            Guard { domain: self.0.clone(), pinned: self.0.clock.fetch_add(1, Ordering::AcqRel) }
+            Guard { domain: self.0.clone(), pinned: self.0.clock.load(Ordering::Acquire) }
         }
 
         /// Disposes of what was retired. For the end of a model, when no guard is left.
@@ -108,7 +114,7 @@ mod quarantine {
 
     impl Guard {
         pub fn repin(&mut self) {
-            self.pinned = self.domain.clock.fetch_add(1, Ordering::AcqRel);
+            self.pinned = self.domain.clock.load(Ordering::Acquire);
         }
 
         pub fn flush(&self) {}
@@ -125,7 +131,7 @@ mod quarantine {
 
         pub fn reach<T>(&self, object: *const T) {
             if let Some(retired) = self.domain.retired.lock().unwrap().get(&(object as usize)) {
-                assert!(self.pinned < retired.at, "reached after its retirement");
+                assert!(self.pinned <= retired.at, "reached after its retirement");
             }
         }
     }

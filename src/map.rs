@@ -26,8 +26,8 @@
 
 mod graveyard;
 mod memory;
-mod migration;
-mod room;
+pub(crate) mod migration;
+pub(crate) mod room;
 pub(crate) mod slot;
 mod table;
 mod upkeep;

@@ -97,6 +97,12 @@ impl TokenBucket {
         Ok(Scale { limit, unit: unit as u64, multiplier, shift }.into())
     }
 
+    /// The bucket of a quota, for a model.
+    #[cfg(tollgate_loom)]
+    pub fn of(quota: Quota) -> Self {
+        Self::new(quota).expect("a quota that fits")
+    }
+
     /// V(now) - capacity: the word of a bucket that is just full. At least 1, so that no transition writes 0.
     #[inline]
     fn full(&self, now: u64) -> u64 {

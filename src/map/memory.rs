@@ -72,6 +72,7 @@ mod model {
     use super::{Line, io};
     use std::ops::Deref;
 
+    #[derive(Debug)]
     pub(crate) struct Lines(Vec<Line>);
 
     impl Lines {

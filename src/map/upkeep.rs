@@ -19,7 +19,7 @@ use crate::epoch::Guard;
 use crate::sync::Ordering;
 
 /// How many chunks a call moves at most in search of a place in a full map.
-pub(super) const PATIENCE: usize = 16;
+pub(super) const PATIENCE: usize = if cfg!(tollgate_loom) { 3 } else { 16 };
 
 /// The shortest time between two looks at a table, in nanoseconds.
 const LOOK_EVERY: u64 = 1_000_000;
