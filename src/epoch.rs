@@ -5,7 +5,7 @@
 //! its place: it disposes of nothing, and panics when a retired object is reached under a guard that was pinned later.
 
 #[cfg(any(not(tollgate_loom), crossbeam_loom))]
-pub(crate) use crossbeam::{Epoch, Guard};
+pub use crossbeam::{Epoch, Guard};
 #[cfg(all(tollgate_loom, not(crossbeam_loom)))]
 pub use quarantine::{Epoch, Guard};
 
@@ -13,27 +13,27 @@ pub use quarantine::{Epoch, Guard};
 mod crossbeam {
     /// The reclamation domain of one structure; all share crossbeam's default collector.
     #[derive(Debug, Default)]
-    pub(crate) struct Epoch(());
+    pub struct Epoch(());
 
     /// Keeps whatever was reachable when it was pinned from being freed.
     #[derive(Debug)]
-    pub(crate) struct Guard(crossbeam_epoch::Guard);
+    pub struct Guard(crossbeam_epoch::Guard);
 
     impl Epoch {
         #[inline]
-        pub(crate) fn pin(&self) -> Guard {
+        pub fn pin(&self) -> Guard {
             Guard(crossbeam_epoch::pin())
         }
     }
 
     impl Guard {
         /// Lets go of everything reached so far and pins again. Exclusive, so no reference from before survives it.
-        pub(crate) fn repin(&mut self) {
+        pub fn repin(&mut self) {
             self.0.repin();
         }
 
         /// Tries to move the epoch on and runs what has become due.
-        pub(crate) fn flush(&self) {
+        pub fn flush(&self) {
             self.0.flush();
         }
 
@@ -43,7 +43,7 @@ mod crossbeam {
         ///
         /// `object` is unreachable for every guard pinned from now on, and is retired only once. `dispose` may run on any
         /// thread at any later time, so what it owns must be `Send` and must outlive everything.
-        pub(crate) unsafe fn retire<T>(&self, _object: *const T, dispose: impl FnOnce() + 'static) {
+        pub unsafe fn retire<T>(&self, _object: *const T, dispose: impl FnOnce() + 'static) {
             // SAFETY: the caller's promise.
             unsafe { self.0.defer_unchecked(dispose) };
             self.0.flush();
@@ -51,12 +51,11 @@ mod crossbeam {
 
         /// Notes that `object` is reached under this guard.
         #[inline]
-        pub(crate) fn reach<T>(&self, _object: *const T) {}
+        pub fn reach<T>(&self, _object: *const T) {}
     }
 }
 
 #[cfg(all(tollgate_loom, not(crossbeam_loom)))]
-#[allow(missing_docs, missing_debug_implementations)]
 mod quarantine {
     use loom::sync::atomic::{AtomicUsize, Ordering};
     use std::collections::HashMap;

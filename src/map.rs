@@ -228,31 +228,25 @@ impl<A: Algorithm> Map<A> {
                 Found::Slot(slot) => match slot.word.apply(|payload| step(self.or_shared(payload), at)) {
                     Applied::Done(outcome) => return Some(outcome),
                     Applied::Moved => table.next(guard),
-                    Applied::Frozen => {
-                        let next = table.next(guard);
-                        if let Some(next) = next {
-                            self.carry(slot, client, next);
-                        }
-                        next
-                    }
+                    Applied::Frozen => table.next(guard).inspect(|next| {
+                        self.carry(slot, client, next);
+                    }),
                 },
                 Found::Sealed => table.next(guard),
                 Found::Empty(slot) => match (table.next(guard), absent) {
-                    (next @ Some(_), Absent::Leave) => next,
-                    (next @ Some(_), Absent::Claim) => {
-                        let (Ok(()) | Err(slot::Owner::Sealed)) = slot.seal() else { continue };
-                        next
-                    }
+                    (Some(next), Absent::Leave) => Some(next),
+                    (Some(next), Absent::Claim) => match slot.seal() {
+                        Ok(()) | Err(slot::Owner::Sealed) => Some(next),
+                        Err(_) => continue,
+                    },
                     (None, Absent::Leave) => return Some(self.update_absent(|payload| step(payload, at))),
-                    (None, Absent::Claim) => {
-                        if table.room.take() {
-                            if slot.claim(client).is_err() {
-                                table.room.give(1);
-                            }
-                            continue;
+                    (None, Absent::Claim) if table.room.take() => {
+                        if slot.claim(client).is_err() {
+                            table.room.give(1);
                         }
-                        None
+                        continue;
                     }
+                    (None, Absent::Claim) => None,
                 },
                 Found::Nowhere => match (table.next(guard), absent) {
                     (None, Absent::Leave) => return Some(self.update_absent(|payload| step(payload, at))),

@@ -16,21 +16,30 @@ use tollgate::model::{Charge, Fingerprint, Guard, Map};
 
 /// Explores `run` and prints how far.
 pub fn model(name: &str, run: impl Fn() + Sync + Send + 'static) {
-    let bound = std::env::var("TOLLGATE_PREEMPTIONS").unwrap_or_else(|_| "3".into());
+    model_at_most(usize::MAX, name, run);
+}
+
+/// Explores `run`, which is long, with no more than `most` preemptions while the bound is 3 or less.
+pub fn model_at_most(most: usize, name: &str, run: impl Fn() + Sync + Send + 'static) {
+    let asked = std::env::var("TOLLGATE_PREEMPTIONS").unwrap_or_else(|_| "3".into());
+    let bound = match asked.as_str() {
+        "none" => None,
+        number => match number.parse().expect("TOLLGATE_PREEMPTIONS is a number or `none`") {
+            shallow @ ..=3 => Some(most.min(shallow)),
+            deep => Some(deep),
+        },
+    };
     let mut builder = loom::model::Builder::new();
     builder.max_branches = 100_000;
-    builder.preemption_bound = match bound.as_str() {
-        "none" => None,
-        number => Some(number.parse().expect("TOLLGATE_PREEMPTIONS is a number or `none`")),
-    };
+    builder.preemption_bound = bound;
     let (iterations, start) = (Arc::new(AtomicUsize::new(0)), Instant::now());
     let count = iterations.clone();
     builder.check(move || {
         count.fetch_add(1, Relaxed);
         run();
     });
-    let preemptions = if bound == "none" { "unbounded".into() } else { format!("{bound} preemptions") };
-    println!("model {name}: {} iterations, {preemptions}, {:.1?}", iterations.load(Relaxed), start.elapsed());
+    let bound = bound.map_or("unbounded".into(), |bound| format!("{bound} preemptions"));
+    println!("model {name}: {} iterations, {bound}, {:.1?}", iterations.load(Relaxed), start.elapsed());
 }
 
 /// The outcomes that a model has come to. Not part of what it explores.

@@ -1,5 +1,5 @@
 //! Why the engine's atomics carry a shadow in the models: without it, loom misses outcomes that happen.
-#![cfg(tollgate_loom)]
+#![cfg(all(tollgate_loom, not(crossbeam_loom)))]
 
 use loom::sync::atomic::{AtomicU64 as Bare, Ordering};
 use loom_tests::{Seen, model, race};

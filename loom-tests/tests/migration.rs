@@ -1,25 +1,111 @@
 //! Migration: whatever races with it, each client keeps its state, exactly once.
-#![cfg(tollgate_loom)]
+//!
+//! A migration is cut into its parts, its start, its chunks and its end, and each part meets each kind of call: so the
+//! search goes deep where the whole would be too long. The whole is run too, at fewer preemptions.
+#![cfg(all(tollgate_loom, not(crossbeam_loom)))]
 
 use loom_tests::*;
-use tollgate::model::{Answers, Stop};
+use std::sync::Arc;
+use tollgate::model::{Answers, Charge, Map, Stop};
 
 const NOW: u64 = 10;
 
+/// A map whose client 0 has one of two tokens left.
+fn one_token_left() -> Arc<Buckets> {
+    let map = buckets(2);
+    assert!(charge(&map, client(0), NOW));
+    map
+}
+
+/// The same with a migration started, whose first chunk holds the client and whose second is empty.
+fn under_way() -> Arc<Buckets> {
+    let map = one_token_left();
+    map.start_migration(&map.pin(), NOW);
+    map
+}
+
+/// Ends the migration and checks that it changed nothing.
+fn settle(map: &Buckets, clients: usize) {
+    map.migrate(&map.pin(), NOW);
+    assert_eq!(map.len(), clients);
+}
+
+// The start.
+
 #[test]
-fn a_charge_is_carried_along_or_made_in_the_new_table() {
+fn a_charge_meets_the_start() {
+    model("a_charge_meets_the_start", move || {
+        let map = one_token_left();
+        let (a, b) = (map.clone(), map.clone());
+        let (passed, ()) =
+            race(move || charge(&a, client(0), NOW), move || b.start_migration(&b.pin(), NOW));
+        assert!(passed);
+        settle(&map, 1);
+        assert!(!charge(&map, client(0), NOW));
+    });
+}
+
+#[test]
+fn a_new_client_meets_the_start() {
+    model("a_new_client_meets_the_start", move || {
+        let map = one_token_left();
+        let (a, b) = (map.clone(), map.clone());
+        let (passed, ()) =
+            race(move || charge(&a, client(1), NOW), move || b.start_migration(&b.pin(), NOW));
+        assert!(passed);
+        settle(&map, 2);
+        assert_eq!((drain(&map, client(0), NOW), drain(&map, client(1), NOW)), (1, 1));
+    });
+}
+
+#[test]
+fn two_threads_start_one_migration() {
+    model("two_threads_start_one_migration", move || {
+        let map = one_token_left();
+        let (a, b) = (map.clone(), map.clone());
+        race(move || a.start_migration(&a.pin(), NOW), move || b.start_migration(&b.pin(), NOW + 1));
+        settle(&map, 1);
+        assert_eq!(map.generation(), 2, "the one that was started, and the one that settled");
+    });
+}
+
+// A chunk.
+
+#[test]
+fn a_charge_meets_the_move() {
+    model("a_charge_meets_the_move", move || {
+        let map = under_way();
+        let (a, b) = (map.clone(), map.clone());
+        let (passed, ()) = race(move || charge(&a, client(0), NOW), move || b.help_once(&b.pin()));
+        assert!(passed);
+        assert!(!charge(&map, client(0), NOW), "one token was left");
+        settle(&map, 1);
+    });
+}
+
+#[test]
+fn a_new_client_meets_the_move() {
+    model("a_new_client_meets_the_move", move || {
+        let map = buckets(1);
+        map.start_migration(&map.pin(), NOW);
+        let (a, b) = (map.clone(), map.clone());
+        let (passed, ()) = race(move || charge(&a, client(0), NOW), move || b.help_once(&b.pin()));
+        assert!(passed);
+        assert!(!charge(&map, client(0), NOW), "one token was left");
+        settle(&map, 1);
+    });
+}
+
+#[test]
+fn two_charges_meet_the_move() {
     let seen = Seen::default();
     let outcomes = seen.clone();
-    model("a_charge_is_carried_along_or_made_in_the_new_table", move || {
-        let map = buckets(2);
-        assert!(charge(&map, client(0), NOW));
+    model_at_most(2, "two_charges_meet_the_move", move || {
+        let map = under_way();
         let (a, b) = (map.clone(), map.clone());
-        let passed = race(move || charge(&a, client(0), NOW), move || {
-            b.migrate(&b.pin(), NOW);
-            charge(&b, client(0), NOW)
-        });
+        let passed = race(move || charge(&a, client(0), NOW), move || charge(&b, client(0), NOW));
         assert_ne!(passed.0, passed.1, "one token for two");
-        assert_eq!((map.generation(), map.len()), (1, 1));
+        settle(&map, 1);
         outcomes.add(passed);
     });
     seen.are([(true, false), (false, true)]);
@@ -29,57 +115,117 @@ fn a_charge_is_carried_along_or_made_in_the_new_table() {
 fn a_new_client_is_in_one_table_only() {
     let seen = Seen::default();
     let outcomes = seen.clone();
-    model("a_new_client_is_in_one_table_only", move || {
+    model_at_most(2, "a_new_client_is_in_one_table_only", move || {
         let map = buckets(1);
+        map.start_migration(&map.pin(), NOW);
         let (a, b) = (map.clone(), map.clone());
-        let passed = race(move || charge(&a, client(0), NOW), move || {
-            b.migrate(&b.pin(), NOW);
-            charge(&b, client(0), NOW)
-        });
+        let passed = race(move || charge(&a, client(0), NOW), move || charge(&b, client(0), NOW));
         assert_ne!(passed.0, passed.1, "one token for two");
-        assert_eq!(map.len(), 1);
+        settle(&map, 1);
         outcomes.add(passed);
     });
     seen.are([(true, false), (false, true)]);
 }
 
 #[test]
-fn a_refund_is_carried_along_or_made_in_the_new_table() {
-    model("a_refund_is_carried_along_or_made_in_the_new_table", move || {
-        let map = buckets(2);
-        assert_eq!(drain(&map, client(0), NOW), 2);
+fn a_refund_meets_the_move() {
+    model("a_refund_meets_the_move", move || {
+        let map = under_way();
         let (a, b) = (map.clone(), map.clone());
-        let (refunded, ()) = race(
-            move || a.refund(a.locate(&a.pin(), client(0)), NOW, 1),
-            move || b.migrate(&b.pin(), NOW),
-        );
-        assert_eq!((refunded, drain(&map, client(0), NOW)), (1, 1));
+        let (refunded, ()) =
+            race(move || a.refund(a.locate(&a.pin(), client(0)), NOW, 1), move || b.help_once(&b.pin()));
+        assert_eq!(refunded, 1);
+        assert_eq!(drain(&map, client(0), NOW), 2);
     });
 }
 
 #[test]
-fn a_reset_is_carried_along_or_made_in_the_new_table() {
-    model("a_reset_is_carried_along_or_made_in_the_new_table", move || {
-        let map = buckets(2);
+fn a_receipt_meets_the_move() {
+    model("a_receipt_meets_the_move", move || {
+        let map = under_way();
+        let (a, b) = (map.clone(), map.clone());
+        let (returned, ()) = race(
+            move || a.give_back(a.locate(&a.pin(), client(0)), NOW, 1, NOW),
+            move || b.help_once(&b.pin()),
+        );
+        assert_eq!(returned, 1);
         assert_eq!(drain(&map, client(0), NOW), 2);
+    });
+}
+
+#[test]
+fn a_reset_meets_the_move() {
+    model("a_reset_meets_the_move", move || {
+        let map = under_way();
         let (a, b) = (map.clone(), map.clone());
         let (reset, ()) =
-            race(move || a.reset(a.locate(&a.pin(), client(0)), NOW), move || b.migrate(&b.pin(), NOW));
-        assert_eq!((reset, drain(&map, client(0), NOW)), (true, 2));
+            race(move || a.reset(a.locate(&a.pin(), client(0)), NOW), move || b.help_once(&b.pin()));
+        assert!(reset);
+        assert_eq!(drain(&map, client(0), NOW), 2);
     });
 }
 
 #[test]
-fn a_peek_finds_the_client_wherever_it_is() {
-    model("a_peek_finds_the_client_wherever_it_is", move || {
-        let map = buckets(2);
-        assert!(charge(&map, client(0), NOW));
+fn a_peek_meets_the_move() {
+    model("a_peek_meets_the_move", move || {
+        let map = under_way();
         let (a, b) = (map.clone(), map.clone());
-        let ((payload, now), ()) = race(
-            move || a.peek(a.locate(&a.pin(), client(0)), NOW),
-            move || b.migrate(&b.pin(), NOW),
-        );
+        let ((payload, now), ()) =
+            race(move || a.peek(a.locate(&a.pin(), client(0)), NOW), move || b.help_once(&b.pin()));
         assert_eq!(bucket(2).remaining(payload, now), 1);
+    });
+}
+
+#[test]
+fn two_helpers_move_a_chunk_once() {
+    let seen = Seen::default();
+    let outcomes = seen.clone();
+    model("two_helpers_move_a_chunk_once", move || {
+        let map = under_way();
+        // Both chunks are begun, so that whoever comes does them again.
+        map.stall(&map.pin(), client(0), Stop::Begun);
+        map.stall(&map.pin(), client(0), Stop::Begun);
+        let (a, b) = (map.clone(), map.clone());
+        let passed = race(
+            move || {
+                a.help_once(&a.pin());
+                charge(&a, client(0), NOW)
+            },
+            move || {
+                b.help_once(&b.pin());
+                charge(&b, client(0), NOW)
+            },
+        );
+        assert_ne!(passed.0, passed.1, "one token for two");
+        settle(&map, 1);
+        outcomes.add(passed);
+    });
+    seen.are([(true, false), (false, true)]);
+}
+
+#[test]
+fn a_late_helper_undoes_no_refund() {
+    model("a_late_helper_undoes_no_refund", move || {
+        let map = under_way();
+        map.stall(&map.pin(), client(0), Stop::Frozen);
+        map.stall(&map.pin(), client(0), Stop::Begun);
+        let (a, b) = (map.clone(), map.clone());
+        let ((), refunded) =
+            race(move || a.help_once(&a.pin()), move || b.refund(b.locate(&b.pin(), client(0)), NOW, 2));
+        assert_eq!((refunded, drain(&map, client(0), NOW)), (1, 2));
+    });
+}
+
+#[test]
+fn a_late_helper_undoes_no_reset() {
+    model("a_late_helper_undoes_no_reset", move || {
+        let map = under_way();
+        map.stall(&map.pin(), client(0), Stop::Frozen);
+        map.stall(&map.pin(), client(0), Stop::Begun);
+        let (a, b) = (map.clone(), map.clone());
+        let ((), reset) =
+            race(move || a.help_once(&a.pin()), move || b.reset(b.locate(&b.pin(), client(0)), NOW));
+        assert_eq!((reset, drain(&map, client(0), NOW)), (true, 2));
     });
 }
 
@@ -88,13 +234,15 @@ fn dropping_an_idle_client_changes_no_answer() {
     let seen = Seen::default();
     let outcomes = seen.clone();
     model("dropping_an_idle_client_changes_no_answer", move || {
-        let map = buckets(2);
-        assert!(charge(&map, client(0), NOW));
+        let map = one_token_left();
         // Full again at NOW + 1, when the migration asks. The other thread's clock still says NOW: one token.
         let (a, b) = (map.clone(), map.clone());
         let (early, ()) = race(
             move || u64::from(charge(&a, client(0), NOW)) + u64::from(charge(&a, client(0), NOW)),
-            move || b.migrate(&b.pin(), NOW + 1),
+            move || {
+                b.start_migration(&b.pin(), NOW + 1);
+                b.help_once(&b.pin());
+            },
         );
         let late = drain(&map, client(0), NOW + 1);
         // One token at NOW and one more by NOW + 1, whoever takes them when.
@@ -104,73 +252,23 @@ fn dropping_an_idle_client_changes_no_answer() {
     seen.are([(1, 1), (2, 0)]);
 }
 
-#[test]
-fn two_helpers_move_a_slot_once() {
-    let seen = Seen::default();
-    let outcomes = seen.clone();
-    model("two_helpers_move_a_slot_once", move || {
-        let map = buckets(2);
-        assert!(charge(&map, client(0), NOW));
-        let (a, b) = (map.clone(), map.clone());
-        let passed = race(
-            move || {
-                a.migrate(&a.pin(), NOW);
-                charge(&a, client(0), NOW)
-            },
-            move || {
-                b.migrate(&b.pin(), NOW);
-                charge(&b, client(0), NOW)
-            },
-        );
-        assert_ne!(passed.0, passed.1, "one token for two");
-        assert_eq!(map.len(), 1);
-        outcomes.add(passed);
-    });
-    seen.are([(true, false), (false, true)]);
-}
-
-#[test]
-fn claims_that_run_while_the_new_table_fills_find_room() {
-    model("claims_that_run_while_the_new_table_fills_find_room", move || {
-        let map = buckets(1);
-        assert!(charge(&map, client(0), NOW) && charge(&map, client(1), NOW));
-        let (a, b) = (map.clone(), map.clone());
-        let passed = race(
-            move || (charge(&a, client(2), NOW), charge(&a, client(3), NOW)),
-            move || charge(&b, client(4), NOW),
-        );
-        assert_eq!(passed, ((true, true), true));
-        assert_eq!(map.len(), 5);
-        for n in 0..5 {
-            assert!(!charge(&map, client(n), NOW), "client {n} was charged before");
-        }
-    });
-}
-
-/// A helper stops for good at `stop`; another thread does everything that is left, and a third calls.
+/// A helper stops for good at `stop`, while another thread calls and then does all that is left.
 fn nobody_waits_for_a_helper_that_stops(name: &str, stop: Stop) {
     let seen = Seen::default();
     let outcomes = seen.clone();
     model(name, move || {
-        let map = buckets(2);
-        assert!(charge(&map, client(0), NOW));
-        map.start_migration(&map.pin(), NOW);
+        let map = under_way();
         let (a, b) = (map.clone(), map.clone());
-        let ((), passed) = race(
-            move || a.stall(&a.pin(), client(0), stop),
-            move || {
-                let passed = charge(&b, client(0), NOW);
-                b.migrate(&b.pin(), NOW);
-                passed
-            },
-        );
+        let ((), passed) =
+            race(move || a.stall(&a.pin(), client(0), stop), move || charge(&b, client(0), NOW));
         assert!(passed);
+        map.migrate(&map.pin(), NOW);
         assert_eq!(map.generation(), 1, "the migration came to its end");
         assert!(!charge(&map, client(0), NOW));
         outcomes.add(map.len());
     });
-    // A stalled helper withholds the account of a chunk at most, so that the client seems to be held twice.
     match stop {
+        // It withholds the account of its chunk, so that the client seems to be held twice.
         Stop::Finished => seen.are([1, 2]),
         _ => seen.are([1]),
     }
@@ -201,31 +299,31 @@ fn nobody_waits_for_a_helper_that_has_finished() {
     nobody_waits_for_a_helper_that_stops("nobody_waits_for_a_helper_that_has_finished", Stop::Finished);
 }
 
+// The end.
+
 #[test]
-fn a_late_helper_undoes_no_refund() {
-    model("a_late_helper_undoes_no_refund", move || {
-        let map = buckets(2);
-        assert_eq!(drain(&map, client(0), NOW), 2);
-        map.start_migration(&map.pin(), NOW);
+fn a_charge_meets_the_swing() {
+    model("a_charge_meets_the_swing", move || {
+        let map = under_way();
+        map.help_once(&map.pin());
         let (a, b) = (map.clone(), map.clone());
-        let ((), refunded) = race(
-            move || a.migrate(&a.pin(), NOW),
-            move || b.refund(b.locate(&b.pin(), client(0)), NOW, 2),
-        );
-        assert_eq!((refunded, drain(&map, client(0), NOW)), (2, 2));
+        let (passed, ()) = race(move || charge(&a, client(0), NOW), move || b.help_once(&b.pin()));
+        assert!(passed);
+        assert!(!charge(&map, client(0), NOW));
+        assert_eq!((map.generation(), map.len()), (1, 1));
     });
 }
 
 #[test]
-fn a_late_helper_undoes_no_reset() {
-    model("a_late_helper_undoes_no_reset", move || {
-        let map = buckets(2);
-        assert_eq!(drain(&map, client(0), NOW), 2);
-        map.start_migration(&map.pin(), NOW);
+fn a_new_client_meets_the_swing() {
+    model("a_new_client_meets_the_swing", move || {
+        let map = under_way();
+        map.help_once(&map.pin());
         let (a, b) = (map.clone(), map.clone());
-        let ((), reset) =
-            race(move || a.migrate(&a.pin(), NOW), move || b.reset(b.locate(&b.pin(), client(0)), NOW));
-        assert_eq!((reset, drain(&map, client(0), NOW)), (true, 2));
+        let (passed, ()) = race(move || charge(&a, client(1), NOW), move || b.help_once(&b.pin()));
+        assert!(passed);
+        assert_eq!((drain(&map, client(0), NOW), drain(&map, client(1), NOW)), (1, 1));
+        assert_eq!((map.generation(), map.len()), (1, 2));
     });
 }
 
@@ -235,33 +333,68 @@ fn a_table_is_reached_by_nobody_who_pins_after_its_retirement() {
     let outcomes = seen.clone();
     // The quarantine behind the guards panics when a retired table is reached under a later pin.
     model("a_table_is_reached_by_nobody_who_pins_after_its_retirement", move || {
-        let map = buckets(2);
-        assert!(charge(&map, client(0), NOW));
+        let map = under_way();
+        map.help_once(&map.pin());
         let (a, b) = (map.clone(), map.clone());
-        let (before, ()) = race(
+        let (generation, ()) = race(
             move || {
                 let guard = a.pin();
                 let spot = a.locate(&guard, client(0));
-                // Found in the old table, used after it may have been left and retired.
-                let (payload, _) = a.peek(spot, NOW);
-                let passed = charge_under(&guard, &a, client(0), NOW);
-                assert_eq!((bucket(2).remaining(payload, NOW), passed), (1, true));
+                // Found in the old table, and used there whether or not it has been retired meanwhile.
+                let (payload, now) = a.peek(spot, NOW);
+                assert_eq!(bucket(2).remaining(payload, now), 1);
                 drop(guard);
-                assert!(!charge(&a, client(0), NOW));
+                let (payload, now) = a.peek(a.locate(&a.pin(), client(0)), NOW);
+                assert_eq!(bucket(2).remaining(payload, now), 1);
                 a.generation()
             },
-            move || b.migrate(&b.pin(), NOW),
+            move || b.help_once(&b.pin()),
         );
-        outcomes.add(before);
+        outcomes.add(generation);
     });
     seen.are([0, 1]);
 }
 
 #[test]
+fn two_helpers_swing_once() {
+    // The quarantine panics when a table is retired twice.
+    model("two_helpers_swing_once", move || {
+        let map = under_way();
+        map.help_once(&map.pin());
+        map.stall(&map.pin(), client(0), Stop::Begun);
+        let (a, b) = (map.clone(), map.clone());
+        race(move || a.help_once(&a.pin()), move || {
+            b.help_once(&b.pin());
+            b.help_once(&b.pin());
+        });
+        assert_eq!((map.generation(), map.len()), (1, 1));
+    });
+}
+
+// The whole.
+
+#[test]
+fn a_charge_meets_a_whole_migration() {
+    let seen = Seen::default();
+    let outcomes = seen.clone();
+    model_at_most(2, "a_charge_meets_a_whole_migration", move || {
+        let map = one_token_left();
+        let (a, b) = (map.clone(), map.clone());
+        let passed = race(move || charge(&a, client(0), NOW), move || {
+            b.migrate(&b.pin(), NOW);
+            charge(&b, client(0), NOW)
+        });
+        assert_ne!(passed.0, passed.1, "one token for two");
+        assert_eq!((map.generation(), map.len()), (1, 1));
+        outcomes.add(passed);
+    });
+    seen.are([(true, false), (false, true)]);
+}
+
+#[test]
 fn migrations_follow_each_other() {
-    model("migrations_follow_each_other", move || {
-        let map = buckets(2);
-        assert!(charge(&map, client(0), NOW));
+    model_at_most(2, "migrations_follow_each_other", move || {
+        let map = one_token_left();
         let (a, b) = (map.clone(), map.clone());
         let (passed, ()) = race(
             move || charge(&a, client(0), NOW),
@@ -274,4 +407,28 @@ fn migrations_follow_each_other() {
         assert!(!charge(&map, client(0), NOW));
         assert_eq!((map.generation(), map.len()), (2, 1));
     });
+}
+
+#[test]
+fn claims_that_run_while_the_new_table_fills_leave_room_for_the_old_clients() {
+    let seen = Seen::default();
+    let outcomes = seen.clone();
+    model_at_most(2, "claims_that_run_while_the_new_table_fills_leave_room_for_the_old_clients", move || {
+        // At most three clients, two of them on the move: one place for two new ones.
+        let map: Arc<Buckets> = Arc::new(Map::new(bucket(1), 3, false).unwrap());
+        assert!(charge(&map, client(0), NOW) && charge(&map, client(1), NOW));
+        map.start_migration(&map.pin(), NOW);
+        let claim = |map: &Buckets, n| match map.charge(map.locate(&map.pin(), client(n)), NOW, 1) {
+            Charge::Allowed { .. } => true,
+            Charge::Full => false,
+            refused => panic!("{refused:?}"),
+        };
+        let (a, b) = (map.clone(), map.clone());
+        let placed = race(move || claim(&a, 2), move || claim(&b, 3));
+        assert_ne!(placed.0, placed.1, "one place for two");
+        settle(&map, 3);
+        assert!(!charge(&map, client(0), NOW) && !charge(&map, client(1), NOW), "charged before");
+        outcomes.add(placed);
+    });
+    seen.are([(true, false), (false, true)]);
 }

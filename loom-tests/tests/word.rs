@@ -1,5 +1,5 @@
 //! One word: charges against each other and against everything else that writes or reads it.
-#![cfg(tollgate_loom)]
+#![cfg(all(tollgate_loom, not(crossbeam_loom)))]
 
 use loom_tests::*;
 

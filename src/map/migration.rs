@@ -177,6 +177,14 @@ impl<A: Algorithm> Map<A> {
         self.start(guard, self.root(guard), now, Aim::Balance);
     }
 
+    /// Does one helper's share of the running migration.
+    pub fn help_once(&self, guard: &Guard) {
+        let table = self.root(guard);
+        if let Some(next) = table.next(guard) {
+            self.help(guard, table, next);
+        }
+    }
+
     /// Starts a migration of the root, or joins the one that runs, and stays with it to the end.
     pub fn migrate(&self, guard: &Guard, now: u64) {
         self.start_migration(guard, now);

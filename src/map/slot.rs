@@ -62,7 +62,7 @@ pub(crate) struct Slot {
 
 /// A cache line of slots.
 #[derive(Debug)]
-#[repr(C)]
+#[cfg_attr(not(tollgate_loom), repr(C, align(64)))]
 pub(crate) struct Line(pub(crate) [Slot; SLOTS]);
 
 #[cfg(not(tollgate_loom))]
