@@ -51,6 +51,6 @@ pub mod model {
     pub use crate::algorithm::{Answers, Any, sealed::Sealed};
     pub use crate::epoch::Guard;
     pub use crate::map::migration::Stop;
-    pub use crate::map::{Charge, Map, room::Room, slot::Fingerprint};
+    pub use crate::map::{Charge, Map, graveyard::Graveyard, room::Room, slot::Fingerprint};
     pub use crate::sync;
 }

@@ -24,7 +24,7 @@
 //! not taken along, and in the new table no instant before the floor is ever used: `now` is read as `max(now, floor)`.
 //! So dropping it changes no answer, whatever a thread with an older reading of the clock is just doing.
 
-mod graveyard;
+pub(crate) mod graveyard;
 mod memory;
 pub(crate) mod migration;
 pub(crate) mod room;

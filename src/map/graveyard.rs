@@ -9,7 +9,7 @@ use crate::sync::{AtomicPtr, AtomicUsize, Ordering};
 use std::ptr;
 
 #[derive(Debug)]
-pub(super) struct Graveyard {
+pub struct Graveyard {
     /// A stack, of which only the whole is ever taken: so no pointer can come back unseen.
     graves: AtomicPtr<Grave>,
     /// Bytes retired and not yet freed.
@@ -23,12 +23,12 @@ struct Grave {
 }
 
 impl Graveyard {
-    pub(super) fn new() -> Self {
+    pub fn new() -> Self {
         Self { graves: AtomicPtr::new(ptr::null_mut()), bytes: AtomicUsize::new(0) }
     }
 
     /// Bytes retired and not yet freed, those included that a guard still holds.
-    pub(super) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }
 
@@ -51,7 +51,7 @@ impl Graveyard {
     }
 
     /// Frees one piece. `false` if no table lies here, or others are busy with all that do.
-    pub(super) fn free_piece(&self) -> bool {
+    pub fn free_piece(&self) -> bool {
         // Looking first keeps the line shared while nothing lies here.
         if self.graves.load(Ordering::Relaxed).is_null() {
             return false;
@@ -126,6 +126,17 @@ impl Drop for Graveyard {
             let buried = unsafe { Box::from_raw(grave) };
             grave = buried.next;
         }
+    }
+}
+
+#[cfg(tollgate_loom)]
+#[allow(missing_docs)]
+impl Graveyard {
+    /// Retires and buries a table of two lines.
+    pub fn bury_one(&self) {
+        let table = Table::new(4, 2, 0, 0, 0).expect("memory");
+        self.expect(table.bytes());
+        self.bury(table);
     }
 }
 

@@ -113,6 +113,7 @@ impl Table {
 
     /// Gives memory back, a piece a call; 0 once only the header is left.
     pub(super) fn release(&mut self) -> usize {
+        debug_assert!(self.birth().limit > 0);
         self.lines.release()
     }
 
