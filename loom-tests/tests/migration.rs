@@ -64,7 +64,7 @@ fn two_threads_start_one_migration() {
     model("two_threads_start_one_migration", move || {
         let map = one_token_left();
         let (a, b) = (map.clone(), map.clone());
-        race(move || a.start_migration(&a.pin(), NOW), move || b.start_migration(&b.pin(), NOW + 1));
+        race(move || a.start_migration(&a.pin(), NOW), move || b.start_migration(&b.pin(), NOW));
         settle(&map, 1);
         assert_eq!(map.generation(), 2, "the one that was started, and the one that settled");
     });

@@ -218,3 +218,6 @@ fn gcd(mut a: u64, mut b: u64) -> u64 {
     }
     a
 }
+
+#[cfg(all(test, not(tollgate_loom)))]
+mod tests;

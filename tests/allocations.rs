@@ -1,0 +1,227 @@
+//! What a limiter takes of memory, and when it gives that back.
+//!
+//! The tests run one at a time: what is to be freed waits for every thread of the process that is inside a limiter.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard};
+use std::thread;
+use std::time::Duration;
+use tollgate::{Gate, Limiter, ManualClock, Quota, TokenBucket, WhenFull};
+
+/// The system's allocator, which keeps count for each thread.
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+    static LIVE_BYTES: Cell<i64> = const { Cell::new(0) };
+}
+
+// SAFETY: everything is handed on as it comes. The counters neither allocate nor unwind.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        LIVE_BYTES.set(LIVE_BYTES.get() + layout.size() as i64);
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        LIVE_BYTES.set(LIVE_BYTES.get() - layout.size() as i64);
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// How often `work` allocates, and by how many bytes what is allocated has grown after it.
+fn allocations(work: impl FnOnce()) -> (u64, i64) {
+    let before = (ALLOCATIONS.get(), LIVE_BYTES.get());
+    work();
+    (ALLOCATIONS.get() - before.0, LIVE_BYTES.get() - before.1)
+}
+
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+fn quota(text: &str) -> Quota {
+    text.parse().unwrap()
+}
+
+fn limiter(text: &str, clock: &ManualClock) -> Limiter<TokenBucket, ManualClock> {
+    Limiter::token_bucket(quota(text)).clock(clock.clone()).build().unwrap()
+}
+
+/// A debug build is some ten times slower, and makes do with fewer calls.
+const fn debug_or_release(debug: u64, release: u64) -> u64 {
+    if cfg!(debug_assertions) { debug } else { release }
+}
+
+const CHECKS: u64 = debug_or_release(2_000_000, 10_000_000);
+const CHURN: u64 = debug_or_release(1_000_000, 10_000_000);
+const CHURN_ON_THREADS: u64 = debug_or_release(200_000, 10_000_000);
+const CLIENTS: Range<u64> = 0..1000;
+
+#[test]
+fn no_call_of_a_known_client_allocates() {
+    let _alone = alone();
+    // One that does not run out, and one that has.
+    let [generous, strict] = [("1/s;burst=1000000000", 1_000_000), ("1/h", 1)].map(|(text, cost)| {
+        let limiter = Limiter::token_bucket(quota(text)).build().unwrap();
+        CLIENTS.for_each(|client| assert!(limiter.check_n(&client, cost).is_ok()));
+        limiter.sweep();
+        (limiter, Gate::token_bucket(quota(text)).build().unwrap())
+    });
+    assert!(strict.1.allow());
+
+    let held = [generous.0.memory_bytes(), strict.0.memory_bytes()];
+    let quiet = |what, call: &mut dyn FnMut(u64)| {
+        let calls = || CLIENTS.cycle().take(CHECKS as usize).for_each(call);
+        assert_eq!(allocations(calls), (0, 0), "{what}");
+    };
+    quiet("limiter, allowed", &mut |client| assert!(generous.0.check(&client).is_ok()));
+    quiet("limiter, refused", &mut |client| assert!(strict.0.check(&client).is_err()));
+    quiet("limiter, peek", &mut |client| assert_eq!(strict.0.peek(&client).remaining(), 0));
+    quiet("limiter, given back", &mut |client| assert_eq!(generous.0.check(&client).unwrap().give_back(), 1));
+    let (mut allowing, mut refusing) = (generous.0.session(), strict.0.session());
+    quiet("session, allowed", &mut |client| assert!(allowing.check(&client).is_ok()));
+    quiet("session, refused", &mut |client| assert!(refusing.check(&client).is_err()));
+    quiet("gate, allowed", &mut |_| assert!(generous.1.check().is_ok()));
+    quiet("gate, refused", &mut |_| assert!(strict.1.check().is_err()));
+    quiet("gate, peek", &mut |_| assert_eq!(strict.1.peek().remaining(), 0));
+    assert_eq!([generous.0.memory_bytes(), strict.0.memory_bytes()], held);
+}
+
+#[test]
+fn a_batch_allocates_its_answers_at_once() {
+    let _alone = alone();
+    let limiter = limiter("1/h", &ManualClock::new());
+    let keys: Vec<u64> = CLIENTS.collect();
+    drop(limiter.check_many(&keys));
+    limiter.sweep();
+    assert_eq!(allocations(|| drop(limiter.check_many(&keys))), (1, 0));
+}
+
+#[test]
+fn a_flood_of_one_shot_keys_takes_no_more_than_its_memory() {
+    let _alone = alone();
+    for mode in [WhenFull::Deny, WhenFull::Allow, WhenFull::Shared] {
+        let builder = Limiter::token_bucket(quota("5/s")).clock(ManualClock::new()).max_keys(10_000).when_full(mode);
+        let limiter = builder.build().unwrap();
+        let flood = |keys: Range<u64>| {
+            for key in keys {
+                let _ = limiter.check(&key);
+                assert!(key % 1000 > 0 || limiter.len() <= 11_250);
+            }
+        };
+        flood(0..100_000);
+        let (len, bytes) = (limiter.len(), limiter.memory_bytes());
+        assert!((10_000..=11_250).contains(&len), "{len} clients");
+        // 43 bytes a client, twice that while it grew.
+        assert!(bytes <= 2 * 43 * 10_000, "{bytes} bytes");
+        flood(100_000..1_000_000);
+        assert_eq!(limiter.len(), len);
+        assert!(limiter.memory_bytes() <= bytes);
+    }
+}
+
+#[test]
+fn idle_clients_are_forgotten_though_only_another_one_calls() {
+    let _alone = alone();
+    let clock = ManualClock::new();
+    let limiter = limiter("10/s", &clock);
+    let bytes = limiter.memory_bytes();
+    assert!((0..100_000).all(|client| limiter.allow(&client)));
+    assert_eq!(limiter.len(), 100_000);
+    clock.advance(Duration::from_secs(1));
+    let another_calls = |pause| {
+        for _ in 0..10_000 {
+            let _ = limiter.check("another");
+            clock.advance(pause);
+        }
+    };
+    another_calls(Duration::ZERO);
+    assert!(limiter.len() <= 10_000, "{} clients", limiter.len());
+    // The memory follows a piece a millisecond, so that no call takes long.
+    another_calls(Duration::from_micros(50));
+    assert!(limiter.memory_bytes() <= bytes + (256 << 10), "{} bytes", limiter.memory_bytes());
+}
+
+#[test]
+fn a_sweep_leaves_nothing_idle_and_little_memory() {
+    let _alone = alone();
+    let clock = ManualClock::new();
+    let limiter = limiter("10/s", &clock);
+    let bytes = limiter.memory_bytes();
+    assert!((0..200_000).all(|client| limiter.allow(&client)));
+    assert_eq!((limiter.sweep(), limiter.len()), (0, 200_000));
+    clock.advance(Duration::from_millis(50));
+    assert!((0..100).all(|client| limiter.allow(&client)));
+    clock.advance(Duration::from_millis(50));
+    assert_eq!((limiter.sweep(), limiter.len()), (199_900, 100));
+    assert!((0..100).all(|client| limiter.peek(&client).remaining() == 9));
+    assert!(limiter.memory_bytes() <= 2 * bytes, "{} bytes", limiter.memory_bytes());
+    clock.advance(Duration::from_millis(100));
+    assert_eq!((limiter.sweep(), limiter.len()), (100, 0));
+    assert_eq!(limiter.sweep(), 0);
+    assert!(limiter.memory_bytes() <= bytes, "{} bytes, not {bytes}", limiter.memory_bytes());
+}
+
+#[test]
+fn churn_takes_the_memory_of_the_live_clients_only() {
+    let _alone = alone();
+    for (rate, step) in [("1/s", Duration::from_millis(1)), ("1/us", Duration::from_nanos(1))] {
+        let clock = ManualClock::new();
+        let limiter = limiter(rate, &clock);
+        for key in 0..CHURN {
+            assert!(limiter.allow(&key));
+            clock.advance(step);
+            if key % 64 == 0 {
+                let slots = limiter.memory_bytes() / 16;
+                assert!(slots <= 64 * 1000, "{slots} slots for 1,000 live clients at {rate} after {key}");
+            }
+        }
+    }
+}
+
+/// Clients that call once, on eight threads, and at most 10,000 of them live at a time. Returns the most bytes held.
+fn churn_on_eight_threads(limiter: &Limiter<TokenBucket, ManualClock>, clock: &ManualClock) -> usize {
+    let (keys, peak) = (AtomicU64::new(0), AtomicUsize::new(0));
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                loop {
+                    let key = keys.fetch_add(1, Relaxed);
+                    if key >= CHURN_ON_THREADS {
+                        return;
+                    }
+                    let _ = limiter.check(&key);
+                    clock.advance(Duration::from_micros(100));
+                    if key % 64 == 0 {
+                        peak.fetch_max(limiter.memory_bytes(), Relaxed);
+                    }
+                }
+            });
+        }
+    });
+    peak.into_inner()
+}
+
+/// What a limiter of 10,000 clients may hold: its table and the one it moves to, four retired ones and a megabyte, and
+/// one more that is retired when those are reached.
+const MOST_BYTES: usize = 7 * (16_384 * 16 + 4096) + (1 << 20);
+
+#[test]
+fn what_is_retired_does_not_pile_up_while_many_threads_churn() {
+    let _alone = alone();
+    let clock = ManualClock::new();
+    let limiter = Limiter::token_bucket(quota("1/s")).clock(clock.clone()).max_keys(10_000).build().unwrap();
+    let peak = churn_on_eight_threads(&limiter, &clock);
+    assert!(peak <= MOST_BYTES, "{peak} bytes");
+}
