@@ -32,7 +32,8 @@ const SAMPLE_CHUNKS: usize = 8;
 /// As many chunks are read in search of a place in a full map: up to 8,192 slots, exactly.
 const SCARCE_CHUNKS: usize = 128;
 
-/// Retired memory may be this many times what is in use before migrations that only save memory have to wait.
+/// Retired memory may be this many times what is in use, and a megabyte, before migrations have to wait that only forget
+/// idle clients.
 const RETIRED_MULTIPLE: usize = 4;
 const RETIRED_SLACK: usize = 1 << 20;
 
@@ -148,8 +149,7 @@ impl<A: Algorithm> Map<A> {
         if table.slots() > Self::SETTLED {
             let sample = self.sample(table, now, SAMPLE_CHUNKS);
             if sample.is_half_idle() || self.is_wasteful(table) {
-                let affordable = RETIRED_MULTIPLE * table.bytes() + RETIRED_SLACK;
-                if self.graveyard.bytes() <= affordable && self.start(guard, table, now, Aim::Balance) {
+                if self.can_afford_eviction(table) && self.start(guard, table, now, Aim::Balance) {
                     return;
                 }
                 next_look = again;
@@ -202,9 +202,14 @@ impl<A: Algorithm> Map<A> {
             return true;
         }
         if !at_most(root.slots()) {
-            let small = root.slots() < Self::SETTLED;
-            let aim = if small || !self.sample(root, now, SAMPLE_CHUNKS).is_half_idle() { Aim::Grow } else { Aim::Balance };
-            return self.start(guard, root, now, aim);
+            let evict = root.slots() >= Self::SETTLED
+                && self.can_afford_eviction(root)
+                && self.sample(root, now, SAMPLE_CHUNKS).is_half_idle();
+            return self.start(guard, root, now, if evict { Aim::Balance } else { Aim::Grow });
+        }
+        if !self.can_afford_eviction(root) {
+            self.graveyard.tidy(guard);
+            return false;
         }
         let due = root.scarce_at.load(Ordering::Relaxed);
         if now < due {
@@ -223,6 +228,12 @@ impl<A: Algorithm> Map<A> {
         let enough = sample.idle_at(&self.algorithm, 32).map_or(again, |at| at.max(again));
         let _ = root.scarce_at.compare_exchange(again, enough, Ordering::Relaxed, Ordering::Relaxed);
         false
+    }
+
+    /// Whether so little is retired that a migration may start which is not needed to take in more clients. While a guard
+    /// keeps tables from being freed, only growth goes on, and that adds up to no more than the table it ends with.
+    fn can_afford_eviction(&self, table: &Table) -> bool {
+        self.graveyard.bytes() <= RETIRED_MULTIPLE * table.bytes() + RETIRED_SLACK
     }
 
     /// Somebody was made idle, or nearly so: what was learned of places is out of date.

@@ -43,6 +43,12 @@ fn run(root: &Path, copy: &Path, wanted: &str) -> io::Result<usize> {
     for part in ["Cargo.toml", "Cargo.lock", "README.md"] {
         fs::copy(root.join(part), copy.join(part))?;
     }
+    let mut models: Vec<&str> = MUTATIONS.iter().flat_map(|mutation| mutation.models).copied().collect();
+    models.sort_unstable();
+    models.dedup();
+    if let Some(failed) = killer(copy, &["1", "2", "3"], &models)? {
+        return Err(io::Error::other(format!("{failed} fails without any mutation")));
+    }
     let chosen: Vec<&Mutation> = MUTATIONS.iter().filter(|mutation| mutation.name.contains(wanted)).collect();
     let (start, mut bad) = (Instant::now(), 0);
     for (i, mutation) in chosen.iter().enumerate() {
@@ -56,7 +62,7 @@ fn run(root: &Path, copy: &Path, wanted: &str) -> io::Result<usize> {
             continue;
         }
         fs::write(&path, source.replacen(mutation.text, mutation.with, 1))?;
-        match killer(copy, mutation.models)? {
+        match killer(copy, &["1", "2", "3"], mutation.models)? {
             Some(killer) => println!("killed by {killer}"),
             None => {
                 println!("SURVIVES");
@@ -70,8 +76,8 @@ fn run(root: &Path, copy: &Path, wanted: &str) -> io::Result<usize> {
 }
 
 /// The first model that fails, if one does: sought with few preemptions first, which is quick.
-fn killer(copy: &Path, models: &[&str]) -> io::Result<Option<String>> {
-    for (preemptions, model) in ["1", "2", "3"].iter().flat_map(|bound| models.iter().map(move |model| (bound, model))) {
+fn killer(copy: &Path, bounds: &[&str], models: &[&str]) -> io::Result<Option<String>> {
+    for (preemptions, model) in bounds.iter().flat_map(|bound| models.iter().map(move |model| (bound, model))) {
         let output = Command::new("cargo")
             .current_dir(copy)
             .env("RUSTFLAGS", "--cfg tollgate_loom -A warnings")
@@ -82,12 +88,12 @@ fn killer(copy: &Path, models: &[&str]) -> io::Result<Option<String>> {
             .output()?;
         if !output.status.success() {
             let printed = String::from_utf8_lossy(&output.stdout);
-            let errors = String::from_utf8_lossy(&output.stderr);
+            let errors = String::from_utf8_lossy(&output.stderr).into_owned();
             let failed = printed.lines().find_map(|line| line.strip_prefix("---- ")?.strip_suffix(" stdout ----"));
             return match failed {
                 Some(name) => Ok(Some(format!("{name} ({model})"))),
-                None if errors.contains("could not compile") => Err(io::Error::other(errors)),
-                None => Ok(Some(format!("a crash of {model}"))),
+                None if printed.contains("running ") => Ok(Some(format!("a crash of {model}"))),
+                None => Err(io::Error::other(errors)),
             };
         }
     }
