@@ -66,7 +66,7 @@ fn two_threads_start_one_migration() {
         let (a, b) = (map.clone(), map.clone());
         race(move || a.start_migration(&a.pin(), NOW), move || b.start_migration(&b.pin(), NOW));
         settle(&map, 1);
-        assert_eq!(map.generation(), 2, "the one that was started, and the one that settled");
+        assert_eq!(map.generation(), 1);
     });
 }
 

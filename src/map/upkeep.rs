@@ -129,6 +129,9 @@ impl<A: Algorithm> Map<A> {
             // Whoever started may have been stopped before it could say so.
             self.call_for_help(table);
             self.help(guard, table, next);
+        } else if cfg!(tollgate_stress) {
+            // The test build in which tables are always on the move.
+            let _ = self.can_afford_eviction(table) && self.start(guard, table, now, Aim::Balance);
         } else if table.is_due(now) {
             self.look(guard, table, now);
         } else {
