@@ -139,12 +139,11 @@ impl<A: Algorithm> Map<A> {
     /// Takes `cost` tokens, from 1 to the limit.
     #[inline(always)]
     pub fn charge(&self, spot: Spot<'_>, now: u64, cost: u64) -> Charge {
-        let charged = self.update(spot, now, Absent::Claim, |payload, now| {
-            match self.algorithm.charge(payload, now, cost) {
+        let charged =
+            self.update(spot, now, Absent::Claim, |payload, now| match self.algorithm.charge(payload, now, cost) {
                 Some(payload) => Step::Write(payload, Charge::Allowed { payload, now }),
                 None => Step::Keep(Charge::Refused { payload, now }),
-            }
-        });
+            });
         charged.unwrap_or(Charge::Full)
     }
 
@@ -169,8 +168,7 @@ impl<A: Algorithm> Map<A> {
 
     /// Makes a client as good as new; returns whether it was not.
     pub fn reset(&self, spot: Spot<'_>, now: u64) -> bool {
-        self.put_back(spot, now, |payload, now| self.algorithm.reset(payload, now).map(|payload| (payload, 1)))
-            > 0
+        self.put_back(spot, now, |payload, now| self.algorithm.reset(payload, now).map(|payload| (payload, 1))) > 0
     }
 
     /// A client's payload, and the instant at which it is to be read. Writes nothing.

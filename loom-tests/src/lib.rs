@@ -111,10 +111,7 @@ pub fn drain(map: &Buckets, client: Fingerprint, now: u64) -> u64 {
 }
 
 /// Runs `a` and `b` at the same time.
-pub fn race<A: 'static, B: 'static>(
-    a: impl FnOnce() -> A + 'static,
-    b: impl FnOnce() -> B + 'static,
-) -> (A, B) {
+pub fn race<A: 'static, B: 'static>(a: impl FnOnce() -> A + 'static, b: impl FnOnce() -> B + 'static) -> (A, B) {
     let other = loom::thread::spawn(a);
     let b = b();
     (other.join().unwrap(), b)

@@ -113,10 +113,10 @@ fn a_full_map_makes_room_of_an_idle_client() {
         let map = full_map();
         // Both clients are idle from NOW + 1, and one is charged again at the same time as a new one comes.
         let (a, b) = (map.clone(), map.clone());
-        let (stranger, known) =
-            race(move || matches!(charge_any(&a, 2, NOW + 1), Charge::Allowed { .. }), move || {
-                matches!(charge_any(&b, 0, NOW + 1), Charge::Allowed { .. })
-            });
+        let (stranger, known) = race(
+            move || matches!(charge_any(&a, 2, NOW + 1), Charge::Allowed { .. }),
+            move || matches!(charge_any(&b, 0, NOW + 1), Charge::Allowed { .. }),
+        );
         assert!(known, "a client that is held, or for which two places are free");
         assert!(map.len() <= 2);
         assert_eq!(drain(&map, client(0), NOW + 1), 1);
