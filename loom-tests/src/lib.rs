@@ -82,7 +82,7 @@ pub fn bucket(burst: u64) -> TokenBucket {
 
 /// A client whose probe starts at the slot `n` of a table of 8 slots: one line holds two.
 pub fn client(n: u64) -> Fingerprint {
-    Fingerprint::new(n << 61 | n + 2)
+    Fingerprint::new((n << 61) | (n + 2))
 }
 
 pub type Buckets = Map<TokenBucket>;
