@@ -99,7 +99,7 @@ struct Unsteady(Time);
 impl Clock for Unsteady {
     fn now(&self) -> u64 {
         let reading = self.0.fetch_add(1, Ordering::Relaxed);
-        if reading % 2 == 0 { reading + 10 } else { reading }
+        if reading.is_multiple_of(2) { reading + 10 } else { reading }
     }
 }
 
