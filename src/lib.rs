@@ -41,7 +41,7 @@ mod sync;
 #[doc(hidden)]
 pub mod sync;
 
-pub use algorithm::{Algorithm, TokenBucket};
+pub use algorithm::{Algorithm, Answers, TokenBucket};
 pub use clock::{Clock, ManualClock, MonotonicClock};
 pub use error::BuildError;
 pub use quota::{Excerpt, Quota, QuotaError};
@@ -58,7 +58,7 @@ pub use {
 #[cfg(tollgate_loom)]
 #[allow(missing_docs)]
 pub mod model {
-    pub use crate::algorithm::{Answers, Any, sealed::Sealed};
+    pub use crate::algorithm::{Any, sealed::Sealed};
     pub use crate::clock::timeline::Timeline;
     pub use crate::clock::tsc::{Sample, Tsc};
     pub use crate::epoch::Guard;

@@ -80,7 +80,7 @@ pub fn bucket(burst: u64) -> TokenBucket {
     TokenBucket::of(tollgate::Quota::per(1, Duration::from_nanos(1)).burst(burst))
 }
 
-/// A client whose probe starts at the slot `n` of a table of 8 slots: one line holds two.
+/// A client whose probe starts at the line `n / 2` of a table of 8 slots, in 4 lines.
 pub fn client(n: u64) -> Fingerprint {
     Fingerprint::new((n << 61) | (n + 2))
 }

@@ -6,7 +6,8 @@
 
 use loom_tests::*;
 use std::sync::Arc;
-use tollgate::model::{Answers, Charge, Map, Stop};
+use tollgate::Answers;
+use tollgate::model::{Charge, Map, Stop};
 
 /// The instant at which a limiter is built: here a bucket that is full again has the smallest of all payloads.
 const NOW: u64 = 0;

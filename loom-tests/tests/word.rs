@@ -105,7 +105,7 @@ fn a_peek_sees_a_level_that_was() {
             move || charge(&a, client(0), NOW) && charge(&a, client(0), NOW),
             move || b.peek(b.locate(&b.pin(), client(0)), NOW),
         );
-        use tollgate::model::Answers;
+        use tollgate::Answers;
         outcomes.add(bucket(2).remaining(payload, now));
     });
     seen.are([0, 1, 2]);
