@@ -12,6 +12,9 @@ use std::process::{Command, ExitCode};
 use std::time::Instant;
 use std::{env, fs, io};
 
+/// Seconds for one file of models.
+const LONGEST: &str = "60";
+
 struct Mutation {
     name: &'static str,
     file: &'static str,
@@ -78,14 +81,31 @@ fn run(root: &Path, copy: &Path, wanted: &str) -> io::Result<usize> {
 /// The first model that fails, if one does: sought with few preemptions first, which is quick.
 fn killer(copy: &Path, bounds: &[&str], models: &[&str]) -> io::Result<Option<String>> {
     for (preemptions, model) in bounds.iter().flat_map(|bound| models.iter().map(move |model| (bound, model))) {
-        let output = Command::new("cargo")
+        // A mutation may send a model astray; then another bound or another model has to notice.
+        let output = Command::new("timeout")
             .current_dir(copy)
             .env("RUSTFLAGS", "--cfg tollgate_loom -A warnings")
             .env("CARGO_TARGET_DIR", copy.join("../target"))
             .env("RUST_BACKTRACE", "0")
             .env("TOLLGATE_PREEMPTIONS", preemptions)
-            .args(["test", "--release", "--quiet", "-p", "loom-tests", "--test", model, "--", "--test-threads", "1"])
+            .args([
+                LONGEST,
+                "cargo",
+                "test",
+                "--release",
+                "--quiet",
+                "-p",
+                "loom-tests",
+                "--test",
+                model,
+                "--",
+                "--test-threads",
+                "1",
+            ])
             .output()?;
+        if output.status.code() == Some(124) {
+            continue;
+        }
         if !output.status.success() {
             let printed = String::from_utf8_lossy(&output.stdout);
             let errors = String::from_utf8_lossy(&output.stderr).into_owned();
