@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use std::cell::Cell;
 use std::collections::VecDeque;
+use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Barrier};
 use std::thread;
@@ -34,9 +35,9 @@ trait Bucket: Sync {
     }
 
     fn drain(&self) {
-        while let left @ 1.. = self.peek().remaining() {
-            self.check_n(left).expect("as much as remains can be taken");
-        }
+        let left = self.peek().remaining();
+        self.check_n(left).expect("as much as remains can be taken");
+        assert_eq!(self.peek().remaining(), 0);
     }
 
     /// How long a call has to wait that is refused for now.
@@ -46,9 +47,9 @@ trait Bucket: Sync {
         denied.retry_after().expect("a wait that ends")
     }
 
-    /// How many calls of one token pass at this moment.
+    /// How many calls of one token pass at this moment, if not more than the capacity.
     fn passes(&self) -> u64 {
-        (0..).take_while(|_| self.allow()).count() as u64
+        (0..=self.peek().limit()).take_while(|_| self.allow()).count() as u64
     }
 }
 
@@ -1086,21 +1087,24 @@ fn an_answer_in_hand_holds_nobody_up() {
 #[test]
 fn a_receipt_outlives_its_limiter_and_touches_no_other() {
     let clock = ManualClock::new();
-    let receipts = [
-        limiter("1/h;burst=3", &clock).check_n("client", 3).unwrap(),
-        Gate::token_bucket(quota("1/h;burst=3")).clock(clock.clone()).build().unwrap().check_n(3).unwrap(),
-    ];
-    // The new ones take the places of the old ones.
-    let limiters: Vec<_> = (0..8).map(|_| limiter("1/h;burst=3", &clock)).collect();
-    let gates: Vec<_> =
-        (0..8).map(|_| Gate::token_bucket(quota("1/h;burst=3")).clock(clock.clone()).build().unwrap()).collect();
-    assert!(limiters.iter().all(|limiter| limiter.check_n("client", 3).is_ok()));
+    let gate = || Gate::token_bucket(quota("1/h;burst=3")).clock(clock.clone()).build().unwrap();
+    // All hash alike, so one's receipt would fit any other.
+    let limiter = || {
+        let hasher = BuildHasherDefault::<DefaultHasher>::default();
+        Limiter::token_bucket(quota("1/h;burst=3")).clock(clock.clone()).hasher(hasher).build().unwrap()
+    };
+    let orphan = gate().check_n(3).unwrap();
+    // These take the place of the one that is gone.
+    let gates: Vec<_> = (0..8).map(|_| gate()).collect();
     assert!(gates.iter().all(|gate| gate.check_n(3).is_ok()));
-    for receipt in receipts {
-        assert_eq!((receipt.remaining(), receipt.give_back()), (0, 0));
-    }
-    assert!(limiters.iter().all(|limiter| !limiter.allow("client")));
+    assert_eq!((orphan.remaining(), orphan.give_back()), (0, 0));
     assert!(gates.iter().all(|gate| !gate.allow()));
+
+    let orphan = limiter().check_n("client", 3).unwrap();
+    let limiters: Vec<_> = (0..8).map(|_| limiter()).collect();
+    assert!(limiters.iter().all(|limiter| limiter.check_n("client", 3).is_ok()));
+    assert_eq!((orphan.remaining(), orphan.give_back()), (0, 0));
+    assert!(limiters.iter().all(|limiter| !limiter.allow("client")));
 }
 
 #[test]
