@@ -9,17 +9,37 @@
 
 mod token_bucket;
 
-pub use token_bucket::TokenBucket;
+pub use token_bucket::{Scale, TokenBucket};
 
 /// The largest payload of a word; the two bits above belong to the table.
 pub(crate) const PAYLOAD_MAX: u64 = (1 << 62) - 1;
 
-/// How an algorithm reads and moves a client's word. Implemented by this crate's algorithms only.
-pub trait Algorithm: Copy + std::fmt::Debug + Send + Sync + 'static + sealed::Sealed {
+/// How an algorithm reads a client's word.
+pub trait Answers {
     /// The largest cost that can ever be admitted at once, in tokens.
     fn limit(&self) -> u64;
 
-    /// The payload after `cost` (from 1 to [`limit`](Self::limit)) is taken at `now`, or `None` if it is refused.
+    /// Whole tokens that could be taken at `now`.
+    fn remaining(&self, payload: u64, now: u64) -> u64;
+
+    /// Nanoseconds from `now` until `cost` could be taken, if nobody else takes any; `None` if that never comes.
+    fn retry_after(&self, payload: u64, now: u64, cost: u64) -> Option<u64>;
+
+    /// The first instant at which dropping the client changes no answer, if nothing more is charged; `u64::MAX` if never.
+    fn idle_at(&self, payload: u64) -> u64;
+
+    /// Nanoseconds from `now` until nothing is used.
+    fn reset_after(&self, payload: u64, now: u64) -> u64 {
+        match payload {
+            0 => 0,
+            _ => self.idle_at(payload).saturating_sub(now),
+        }
+    }
+}
+
+/// How an algorithm moves a client's word. Implemented by this crate's algorithms only.
+pub trait Algorithm: Answers + Copy + std::fmt::Debug + Send + Sync + 'static + sealed::Sealed {
+    /// The payload after `cost` (from 1 to the limit) is taken at `now`, or `None` if it is refused.
     fn charge(&self, payload: u64, now: u64, cost: u64) -> Option<u64>;
 
     /// The payload after the charge of `cost` at `taken` is undone at `now`, with the tokens that this returns.
@@ -34,74 +54,49 @@ pub trait Algorithm: Copy + std::fmt::Debug + Send + Sync + 'static + sealed::Se
     /// Whether dropping the client at `now` changes no answer from then on.
     fn is_idle(&self, payload: u64, now: u64) -> bool;
 
-    /// The first instant at which [`is_idle`](Self::is_idle) holds if nothing more is charged; `u64::MAX` if never.
-    fn idle_at(&self, payload: u64) -> u64;
-
     /// How long it takes, in nanoseconds, until a client that has used everything is idle.
     fn longest_idle(&self) -> u64;
-
-    /// Whole tokens that could be taken at `now`.
-    fn remaining(&self, payload: u64, now: u64) -> u64;
-
-    /// Nanoseconds from `now` until `cost` could be taken, if nobody else takes any; `None` if that never comes.
-    fn retry_after(&self, payload: u64, now: u64, cost: u64) -> Option<u64>;
 
     /// The algorithm as a value that decisions can carry.
     #[doc(hidden)]
     fn any(self) -> Any;
-
-    /// Nanoseconds from `now` until nothing is used.
-    fn reset_after(&self, payload: u64, now: u64) -> u64 {
-        match payload {
-            0 => 0,
-            _ => self.idle_at(payload).saturating_sub(now),
-        }
-    }
 }
 
-/// One of the algorithms, inside a decision.
+/// One of the algorithms, inside a decision: as little as its answers can be computed from.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Any {
     /// A token bucket.
-    TokenBucket(TokenBucket),
+    TokenBucket(Scale),
     /// An algorithm of the models, which look at no decision.
     #[cfg(tollgate_loom)]
     Opaque,
 }
 
 impl Any {
-    pub(crate) fn limit(&self) -> u64 {
+    fn with<R>(self, answer: impl FnOnce(&dyn Answers) -> R) -> R {
         match self {
-            Self::TokenBucket(bucket) => bucket.limit(),
+            Self::TokenBucket(scale) => answer(&TokenBucket::from(scale)),
             #[cfg(tollgate_loom)]
-            Self::Opaque => 0,
+            Self::Opaque => unreachable!("a model looks at no decision"),
         }
     }
 
-    pub(crate) fn remaining(&self, payload: u64, now: u64) -> u64 {
-        match self {
-            Self::TokenBucket(bucket) => bucket.remaining(payload, now),
-            #[cfg(tollgate_loom)]
-            Self::Opaque => 0,
-        }
+    pub(crate) fn limit(self) -> u64 {
+        self.with(|algorithm| algorithm.limit())
     }
 
-    pub(crate) fn reset_after(&self, payload: u64, now: u64) -> u64 {
-        match self {
-            Self::TokenBucket(bucket) => bucket.reset_after(payload, now),
-            #[cfg(tollgate_loom)]
-            Self::Opaque => 0,
-        }
+    pub(crate) fn remaining(self, payload: u64, now: u64) -> u64 {
+        self.with(|algorithm| algorithm.remaining(payload, now))
     }
 
-    pub(crate) fn retry_after(&self, payload: u64, now: u64, cost: u64) -> Option<u64> {
-        match self {
-            Self::TokenBucket(bucket) => bucket.retry_after(payload, now, cost),
-            #[cfg(tollgate_loom)]
-            Self::Opaque => None,
-        }
+    pub(crate) fn reset_after(self, payload: u64, now: u64) -> u64 {
+        self.with(|algorithm| algorithm.reset_after(payload, now))
+    }
+
+    pub(crate) fn retry_after(self, payload: u64, now: u64, cost: u64) -> Option<u64> {
+        self.with(|algorithm| algorithm.retry_after(payload, now, cost))
     }
 }
 

@@ -8,9 +8,8 @@
 //! Unless a clock promises otherwise ([`Clock::is_monotonic`]), the limiter keeps the latest reading
 //! it has seen, in one atomic that all threads share and that is written only when time moves on. A
 //! reading older than that counts as that one, so a clock that steps back stands still instead,
-//! until it has caught up. Time that was counted once is never counted again, which would mint
-//! tokens, and no key is left waiting for a time its clock has left behind any longer than the clock
-//! takes to come back to it.
+//! until it has caught up. No stretch of time is counted twice, so a step back mints no token; and
+//! what could be taken before it can be taken after it, so it locks nobody out.
 //!
 //! The same holds for a clock that leaps far ahead and then returns: time stays at the far mark until
 //! real time gets there. Tokens that were there can still be taken, but none is added. The limiter
@@ -45,9 +44,10 @@ pub trait Clock: Send + Sync + 'static {
     /// Whether readings only ever move on, across all threads.
     ///
     /// `true` promises that no reading, on any thread, is older than one that any thread got before,
-    /// by more than what a few instructions take. The limiter then uses the readings as they are.
-    /// With `false`, the default, it keeps a high-water mark of them and the clock may do as it
-    /// likes. The answer must not change over the life of the clock.
+    /// by more than what a few instructions take: some microseconds, if the processor reads a counter
+    /// while an instruction before it still waits for memory. The limiter then uses the readings as
+    /// they are. With `false`, the default, it keeps a high-water mark of them and the clock may do
+    /// as it likes. The answer must not change over the life of the clock.
     fn is_monotonic(&self) -> bool {
         false
     }

@@ -59,7 +59,7 @@ impl Allowed {
     /// than its quota allows. Returns 0 once all has refilled, if the limiter is gone, and for a client that
     /// [`WhenFull::Allow`](crate::WhenFull::Allow) let pass.
     pub fn give_back(self) -> u64 {
-        self.receipt.give_back()
+        self.receipt.give_back(self.snapshot.now)
     }
 }
 
@@ -113,7 +113,8 @@ impl Denied {
     /// uptime). For [`Reason::Full`] it is a wait that is long enough; a place is often free sooner.
     pub fn retry_after(&self) -> Option<Duration> {
         let Snapshot { algorithm, payload, now } = self.snapshot;
-        algorithm.retry_after(payload, now, self.cost).map(Duration::from_nanos)
+        let cost = if self.reason == Reason::Full { algorithm.limit() } else { self.cost };
+        algorithm.retry_after(payload, now, cost).map(Duration::from_nanos)
     }
 
     /// Why the call was refused.

@@ -5,7 +5,7 @@
 //! its place: it disposes of nothing, and panics when a retired object is reached under a guard that was pinned later.
 
 #[cfg(any(not(tollgate_loom), crossbeam_loom))]
-pub(crate) use crossbeam::{Epoch, Guard};
+pub use crossbeam::{Epoch, Guard};
 #[cfg(all(tollgate_loom, not(crossbeam_loom)))]
 pub use quarantine::{Epoch, Guard};
 
@@ -13,27 +13,27 @@ pub use quarantine::{Epoch, Guard};
 mod crossbeam {
     /// The reclamation domain of one structure; all share crossbeam's default collector.
     #[derive(Debug, Default)]
-    pub(crate) struct Epoch(());
+    pub struct Epoch(());
 
     /// Keeps whatever was reachable when it was pinned from being freed.
     #[derive(Debug)]
-    pub(crate) struct Guard(crossbeam_epoch::Guard);
+    pub struct Guard(crossbeam_epoch::Guard);
 
     impl Epoch {
         #[inline]
-        pub(crate) fn pin(&self) -> Guard {
+        pub fn pin(&self) -> Guard {
             Guard(crossbeam_epoch::pin())
         }
     }
 
     impl Guard {
         /// Lets go of everything reached so far and pins again. Exclusive, so no reference from before survives it.
-        pub(crate) fn repin(&mut self) {
+        pub fn repin(&mut self) {
             self.0.repin();
         }
 
         /// Tries to move the epoch on and runs what has become due.
-        pub(crate) fn flush(&self) {
+        pub fn flush(&self) {
             self.0.flush();
         }
 
@@ -43,7 +43,7 @@ mod crossbeam {
         ///
         /// `object` is unreachable for every guard pinned from now on, and is retired only once. `dispose` may run on any
         /// thread at any later time, so what it owns must be `Send` and must outlive everything.
-        pub(crate) unsafe fn retire<T>(&self, _object: *const T, dispose: impl FnOnce() + 'static) {
+        pub unsafe fn retire<T>(&self, _object: *const T, dispose: impl FnOnce() + 'static) {
             // SAFETY: the caller's promise.
             unsafe { self.0.defer_unchecked(dispose) };
             self.0.flush();
@@ -51,19 +51,18 @@ mod crossbeam {
 
         /// Notes that `object` is reached under this guard.
         #[inline]
-        pub(crate) fn reach<T>(&self, _object: *const T) {}
+        pub fn reach<T>(&self, _object: *const T) {}
     }
 }
 
 #[cfg(all(tollgate_loom, not(crossbeam_loom)))]
-#[allow(missing_docs, missing_debug_implementations)]
 mod quarantine {
     use loom::sync::atomic::{AtomicUsize, Ordering};
     use std::collections::HashMap;
     use std::sync::{Arc, Mutex};
 
-    /// The order of pins and retirements. A pin that comes after a retirement synchronizes with it, as it does in an
-    /// epoch scheme: the epoch cannot have moved on otherwise.
+    /// Counts retirements. A pin is later than those that it has seen, and synchronizes with them as it does in an epoch
+    /// scheme: the epoch cannot have moved on otherwise.
     #[derive(Default)]
     pub struct Epoch(Arc<Quarantine>);
 
@@ -85,6 +84,12 @@ mod quarantine {
     // SAFETY: a model runs on one OS thread at a time.
     unsafe impl Send for Retired {}
 
+    impl std::fmt::Debug for Epoch {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("Epoch")
+        }
+    }
+
     impl Default for Quarantine {
         fn default() -> Self {
             Self { clock: AtomicUsize::new(0), retired: Mutex::default() }
@@ -93,7 +98,7 @@ mod quarantine {
 
     impl Epoch {
         pub fn pin(&self) -> Guard {
-            Guard { domain: self.0.clone(), pinned: self.0.clock.fetch_add(1, Ordering::AcqRel) }
+            Guard { domain: self.0.clone(), pinned: self.0.clock.load(Ordering::Acquire) }
         }
 
         /// Disposes of what was retired. For the end of a model, when no guard is left.
@@ -108,7 +113,7 @@ mod quarantine {
 
     impl Guard {
         pub fn repin(&mut self) {
-            self.pinned = self.domain.clock.fetch_add(1, Ordering::AcqRel);
+            self.pinned = self.domain.clock.load(Ordering::Acquire);
         }
 
         pub fn flush(&self) {}
@@ -125,7 +130,7 @@ mod quarantine {
 
         pub fn reach<T>(&self, object: *const T) {
             if let Some(retired) = self.domain.retired.lock().unwrap().get(&(object as usize)) {
-                assert!(self.pinned < retired.at, "reached after its retirement");
+                assert!(self.pinned <= retired.at, "reached after its retirement");
             }
         }
     }

@@ -78,7 +78,7 @@ impl<A: Algorithm, C: Clock> Gate<A, C> {
         };
         match core.word.apply(charge).never_frozen() {
             Ok(payload) => {
-                Ok(Allowed { snapshot: core.snapshot(payload, now), receipt: core.entry.receipt(0, cost, now) })
+                Ok(Allowed { snapshot: core.snapshot(payload, now), receipt: core.entry.receipt(0, cost) })
             }
             Err(payload) => Err(Denied { snapshot: core.snapshot(payload, now), cost, reason: Reason::Limited }),
         }

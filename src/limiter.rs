@@ -8,7 +8,7 @@ use crate::decision::{Allowed, Denied, Reason, Snapshot, Status};
 use crate::epoch::Guard;
 use crate::error::BuildError;
 use crate::map::slot::Fingerprint;
-use crate::map::{Charge, Map};
+use crate::map::{Charge, Map, Spot};
 use crate::quota::Quota;
 use crate::registry::{Entry, GiveBack, Receipt};
 use crate::session::Session;
@@ -80,12 +80,10 @@ impl<A: Algorithm, C: Clock, S: BuildHasher + Send + Sync + 'static> Limiter<A, 
     ///
     /// [`Denied`]: with [`Reason::Limited`] if that many are not left, with [`Reason::Never`] if the cost is above the
     /// limit, with [`Reason::Full`] if the client is new and cannot be held. Nothing is taken then.
-    #[inline]
+    #[inline(always)]
     pub fn check_n<K: Hash + ?Sized>(&self, key: &K, cost: u64) -> Result<Allowed, Denied> {
         let client = self.core.fingerprint(key);
-        let guard = self.core.map.pin();
-        self.core.map.prefetch(&guard, client);
-        self.core.decide(&guard, client, self.core.time.now(), cost)
+        self.core.check(&self.core.map.pin(), client, cost)
     }
 
     /// Decides for a batch: one token for each key, in their order, at one reading of the clock. A key that occurs twice is
@@ -96,19 +94,17 @@ impl<A: Algorithm, C: Clock, S: BuildHasher + Send + Sync + 'static> Limiter<A, 
     pub fn check_many<K: Hash>(&self, keys: &[K]) -> Vec<Result<Allowed, Denied>> {
         const BLOCK: usize = 64;
         let core = &*self.core;
-        let mut guard = core.map.pin();
         let now = core.time.now();
         let mut decisions = Vec::with_capacity(keys.len());
-        let mut clients = [Fingerprint::new(0); BLOCK];
-        for (i, block) in keys.chunks(BLOCK).enumerate() {
-            if i > 0 {
-                guard.repin();
+        let mut guard = core.map.pin();
+        for block in keys.chunks(BLOCK) {
+            guard.repin();
+            let locate = |key| core.map.locate(&guard, core.fingerprint(key));
+            let mut spots = [locate(&block[0]); BLOCK];
+            for (spot, key) in spots.iter_mut().zip(block).skip(1) {
+                *spot = locate(key);
             }
-            for (client, key) in clients.iter_mut().zip(block) {
-                *client = core.fingerprint(key);
-                core.map.prefetch(&guard, *client);
-            }
-            decisions.extend(clients[..block.len()].iter().map(|&client| core.decide(&guard, client, now, 1)));
+            decisions.extend(spots[..block.len()].iter().map(|&spot| core.decide(spot, now, 1)));
         }
         decisions
     }
@@ -116,7 +112,9 @@ impl<A: Algorithm, C: Clock, S: BuildHasher + Send + Sync + 'static> Limiter<A, 
     /// What is left to a client. Takes nothing, writes nothing, and does not make a client known.
     pub fn peek<K: Hash + ?Sized>(&self, key: &K) -> Status {
         let core = &*self.core;
-        Status { snapshot: core.peek(&core.map.pin(), core.fingerprint(key), core.time.now()) }
+        let guard = core.map.pin();
+        let (payload, now) = core.map.peek(core.locate(&guard, key), core.time.now());
+        Status { snapshot: core.snapshot(payload, now) }
     }
 
     /// Puts `tokens` back for a client, whoever took them, and returns how many found room: a part of a token counts as
@@ -126,13 +124,13 @@ impl<A: Algorithm, C: Clock, S: BuildHasher + Send + Sync + 'static> Limiter<A, 
     /// refund can let a client have more over a stretch of time than its quota says.
     pub fn refund<K: Hash + ?Sized>(&self, key: &K, tokens: u64) -> u64 {
         let core = &*self.core;
-        core.map.refund(&core.map.pin(), core.fingerprint(key), core.time.now(), tokens)
+        core.map.refund(core.locate(&core.map.pin(), key), core.time.now(), tokens)
     }
 
     /// Gives a client its whole limit again. Returns whether it had less.
     pub fn reset<K: Hash + ?Sized>(&self, key: &K) -> bool {
         let core = &*self.core;
-        core.map.reset(&core.map.pin(), core.fingerprint(key), core.time.now())
+        core.map.reset(core.locate(&core.map.pin(), key), core.time.now())
     }
 
     /// Starts a run of checks on this thread that shares one pin of the epoch, which is a sixth of the time of a single
@@ -192,81 +190,97 @@ impl<A: Algorithm, C: Clock, S: BuildHasher> Core<A, C, S> {
         &self.map
     }
 
-    #[inline]
-    pub(crate) fn now(&self) -> u64 {
-        self.time.now()
+    fn locate<'g, K: Hash + ?Sized>(&self, guard: &'g Guard, key: &K) -> Spot<'g> {
+        self.map.locate(guard, self.fingerprint(key))
     }
 
-    /// Decides on a call of `cost` tokens.
-    #[inline]
-    pub(crate) fn decide(&self, guard: &Guard, client: Fingerprint, now: u64, cost: u64) -> Result<Allowed, Denied> {
+    /// Decides on a call of `cost` tokens now.
+    #[inline(always)]
+    pub(crate) fn check(&self, guard: &Guard, client: Fingerprint, cost: u64) -> Result<Allowed, Denied> {
+        let spot = self.map.locate(guard, client);
+        self.decide(spot, self.time.now(), cost)
+    }
+
+    #[inline(always)]
+    fn decide(&self, spot: Spot<'_>, now: u64, cost: u64) -> Result<Allowed, Denied> {
+        // Only what the caller looks at of these values is ever computed, as all of it is inlined.
+        let Verdict { outcome, payload, now } = self.judge(spot, now, cost);
+        let snapshot = self.snapshot(payload, now);
+        match outcome {
+            Outcome::Charged => Ok(Allowed { snapshot, receipt: self.entry.receipt(spot.client().get(), cost) }),
+            Outcome::Uncharged => Ok(Allowed { snapshot, receipt: Receipt::NOTHING }),
+            Outcome::Refused(reason) => Err(Denied { snapshot, cost, reason }),
+        }
+    }
+
+    #[inline(always)]
+    fn judge(&self, spot: Spot<'_>, now: u64, cost: u64) -> Verdict {
         if cost.wrapping_sub(1) >= self.map.algorithm().limit() {
-            return self.decide_unchargeable(guard, client, now, cost);
+            return self.judge_unchargeable(spot, now, cost);
         }
-        match self.map.charge(guard, client, now, cost) {
-            Charge::Full => self.decide_full(client, now, cost),
-            charge => self.decision(client, cost, charge),
-        }
-    }
-
-    #[inline]
-    fn decision(&self, client: Fingerprint, cost: u64, charge: Charge) -> Result<Allowed, Denied> {
-        match charge {
-            Charge::Allowed { payload, now } => Ok(Allowed {
-                snapshot: self.snapshot(payload, now),
-                receipt: self.entry.receipt(client.get(), cost, now),
-            }),
-            Charge::Refused { payload, now } => {
-                Err(Denied { snapshot: self.snapshot(payload, now), cost, reason: Reason::Limited })
-            }
-            Charge::Full => unreachable!("decided by the caller"),
+        match self.map.charge(spot, now, cost) {
+            Charge::Full => self.judge_full(now, cost),
+            charge => charge.into(),
         }
     }
 
     /// A cost of nothing, or of more than there can ever be.
     #[cold]
-    fn decide_unchargeable(&self, guard: &Guard, client: Fingerprint, now: u64, cost: u64) -> Result<Allowed, Denied> {
-        let snapshot = self.peek(guard, client, now);
-        match cost {
-            0 => Ok(Allowed { snapshot, receipt: Receipt::NOTHING }),
-            _ => Err(Denied { snapshot, cost, reason: Reason::Never }),
-        }
+    fn judge_unchargeable(&self, spot: Spot<'_>, now: u64, cost: u64) -> Verdict {
+        let (payload, now) = self.map.peek(spot, now);
+        let outcome = if cost == 0 { Outcome::Uncharged } else { Outcome::Refused(Reason::Never) };
+        Verdict { outcome, payload, now }
     }
 
     /// A new client for which there is no room.
     #[cold]
-    fn decide_full(&self, client: Fingerprint, now: u64, cost: u64) -> Result<Allowed, Denied> {
+    fn judge_full(&self, now: u64, cost: u64) -> Verdict {
         let algorithm = self.map.algorithm();
-        // What a client has that nobody knows, and one that has used everything: by the time it is idle, all are.
-        let charged = |cost| algorithm.charge(0, now, cost).unwrap_or_default();
+        let fresh = |cost| algorithm.charge(0, now, cost).unwrap_or_default();
         match self.when_full {
+            // By the time that a client which has used everything is idle, all are.
             WhenFull::Deny => {
-                let (payload, cost) = (charged(algorithm.limit()), algorithm.limit());
-                Err(Denied { snapshot: self.snapshot(payload, now), cost, reason: Reason::Full })
+                Verdict { outcome: Outcome::Refused(Reason::Full), payload: fresh(algorithm.limit()), now }
             }
-            WhenFull::Allow => Ok(Allowed { snapshot: self.snapshot(charged(cost), now), receipt: Receipt::NOTHING }),
-            WhenFull::Shared => match self.map.charge_shared(now, cost) {
-                Some(charge) => self.decision(client, cost, charge),
-                None => unreachable!("built with a shared word"),
-            },
+            WhenFull::Allow => Verdict { outcome: Outcome::Uncharged, payload: fresh(cost), now },
+            WhenFull::Shared => self.map.charge_shared(now, cost).into(),
         }
     }
 
-    fn peek(&self, guard: &Guard, client: Fingerprint, now: u64) -> Snapshot {
-        let (payload, now) = self.map.peek(guard, client, now);
-        self.snapshot(payload, now)
-    }
-
-    #[inline]
+    #[inline(always)]
     fn snapshot(&self, payload: u64, now: u64) -> Snapshot {
         Snapshot { algorithm: self.map.algorithm().any(), payload, now }
+    }
+}
+
+/// A decision before it is dressed for the caller.
+struct Verdict {
+    outcome: Outcome,
+    payload: u64,
+    now: u64,
+}
+
+enum Outcome {
+    Charged,
+    Uncharged,
+    Refused(Reason),
+}
+
+impl From<Charge> for Verdict {
+    #[inline(always)]
+    fn from(charge: Charge) -> Self {
+        match charge {
+            Charge::Allowed { payload, now } => Self { outcome: Outcome::Charged, payload, now },
+            Charge::Refused { payload, now } => Self { outcome: Outcome::Refused(Reason::Limited), payload, now },
+            Charge::Full => Self { outcome: Outcome::Refused(Reason::Full), payload: 0, now: 0 },
+        }
     }
 }
 
 impl<A: Algorithm, C: Clock, S: BuildHasher + Send + Sync> GiveBack for Core<A, C, S> {
     fn give_back(&self, fingerprint: u64, cost: u64, taken: u64) -> u64 {
         let guard = self.map.pin();
-        self.map.give_back(&guard, Fingerprint::new(fingerprint), self.time.now(), cost, taken)
+        self.map.give_back(self.map.locate(&guard, Fingerprint::new(fingerprint)), self.time.now(), cost, taken)
     }
 }
 

@@ -24,10 +24,10 @@
 //! not taken along, and in the new table no instant before the floor is ever used: `now` is read as `max(now, floor)`.
 //! So dropping it changes no answer, whatever a thread with an older reading of the clock is just doing.
 
-mod graveyard;
+pub(crate) mod graveyard;
 mod memory;
-mod migration;
-mod room;
+pub(crate) mod migration;
+pub(crate) mod room;
 pub(crate) mod slot;
 mod table;
 mod upkeep;
@@ -38,7 +38,7 @@ use crate::epoch::{Epoch, Guard};
 use crate::sync::{AtomicPtr, Ordering};
 use crossbeam_utils::CachePadded;
 use graveyard::Graveyard;
-use slot::Fingerprint;
+use slot::{Fingerprint, Line};
 use std::io;
 use std::sync::Arc;
 use table::{Found, Table};
@@ -65,6 +65,23 @@ pub enum Charge {
     },
     /// The client is new, and as many live ones as may be are held.
     Full,
+}
+
+/// Where a client is looked for first. Valid under its guard, also when the map has moved on since.
+#[derive(Clone, Copy)]
+#[allow(missing_debug_implementations)]
+pub struct Spot<'g> {
+    guard: &'g Guard,
+    client: Fingerprint,
+    table: &'g Table,
+    home: &'g Line,
+}
+
+impl Spot<'_> {
+    #[inline]
+    pub(crate) fn client(&self) -> Fingerprint {
+        self.client
+    }
 }
 
 /// What to do about a client that is not held.
@@ -112,16 +129,17 @@ impl<A: Algorithm> Map<A> {
         self.epoch.pin()
     }
 
-    /// Fetches a client's line ahead of a call.
+    /// Where to look for a client. What is found is fetched into the cache meanwhile, so read the clock afterwards.
     #[inline]
-    pub(crate) fn prefetch(&self, guard: &Guard, client: Fingerprint) {
-        self.root(guard).prefetch(client);
+    pub fn locate<'g>(&self, guard: &'g Guard, client: Fingerprint) -> Spot<'g> {
+        let table = self.root(guard);
+        Spot { guard, client, table, home: table.home(client) }
     }
 
     /// Takes `cost` tokens, from 1 to the limit.
-    #[inline]
-    pub fn charge(&self, guard: &Guard, client: Fingerprint, now: u64, cost: u64) -> Charge {
-        let charged = self.update(guard, client, now, Absent::Claim, |payload, now| {
+    #[inline(always)]
+    pub fn charge(&self, spot: Spot<'_>, now: u64, cost: u64) -> Charge {
+        let charged = self.update(spot, now, Absent::Claim, |payload, now| {
             match self.algorithm.charge(payload, now, cost) {
                 Some(payload) => Step::Write(payload, Charge::Allowed { payload, now }),
                 None => Step::Keep(Charge::Refused { payload, now }),
@@ -130,49 +148,44 @@ impl<A: Algorithm> Map<A> {
         charged.unwrap_or(Charge::Full)
     }
 
-    /// Takes `cost` tokens from the word that all clients without a place share, if there is one.
-    pub fn charge_shared(&self, now: u64, cost: u64) -> Option<Charge> {
+    /// Takes `cost` tokens from the word that all clients without a place share; [`Charge::Full`] if there is none.
+    pub fn charge_shared(&self, now: u64, cost: u64) -> Charge {
         let step = |payload| match self.algorithm.charge(payload, now, cost) {
             Some(payload) => Step::Write(payload, Charge::Allowed { payload, now }),
             None => Step::Keep(Charge::Refused { payload, now }),
         };
-        self.shared.as_ref().map(|word| word.apply(step).never_frozen())
+        self.shared.as_ref().map_or(Charge::Full, |word| word.apply(step).never_frozen())
     }
 
     /// Undoes a charge; returns the tokens put back.
-    pub fn give_back(&self, guard: &Guard, client: Fingerprint, now: u64, cost: u64, taken: u64) -> u64 {
-        self.put_back(guard, client, now, |payload, now| self.algorithm.give_back(payload, now, cost, taken))
+    pub fn give_back(&self, spot: Spot<'_>, now: u64, cost: u64, taken: u64) -> u64 {
+        self.put_back(spot, now, |payload, now| self.algorithm.give_back(payload, now, cost, taken))
     }
 
     /// Puts tokens back; returns how many found room.
-    pub fn refund(&self, guard: &Guard, client: Fingerprint, now: u64, tokens: u64) -> u64 {
-        self.put_back(guard, client, now, |payload, now| self.algorithm.refund(payload, now, tokens))
+    pub fn refund(&self, spot: Spot<'_>, now: u64, tokens: u64) -> u64 {
+        self.put_back(spot, now, |payload, now| self.algorithm.refund(payload, now, tokens))
     }
 
     /// Makes a client as good as new; returns whether it was not.
-    pub fn reset(&self, guard: &Guard, client: Fingerprint, now: u64) -> bool {
-        self.put_back(guard, client, now, |payload, now| self.algorithm.reset(payload, now).map(|payload| (payload, 1)))
+    pub fn reset(&self, spot: Spot<'_>, now: u64) -> bool {
+        self.put_back(spot, now, |payload, now| self.algorithm.reset(payload, now).map(|payload| (payload, 1)))
             > 0
     }
 
     /// A client's payload, and the instant at which it is to be read. Writes nothing.
-    pub fn peek(&self, guard: &Guard, client: Fingerprint, now: u64) -> (u64, u64) {
-        let seen = self.update(guard, client, now, Absent::Leave, |payload, now| Step::Keep((payload, now)));
+    pub fn peek(&self, spot: Spot<'_>, now: u64) -> (u64, u64) {
+        let seen = self.update(spot, now, Absent::Leave, |payload, now| Step::Keep((payload, now)));
         seen.unwrap_or((0, now))
     }
 
-    fn put_back(
-        &self,
-        guard: &Guard,
-        client: Fingerprint,
-        now: u64,
-        transition: impl Fn(u64, u64) -> Option<(u64, u64)>,
-    ) -> u64 {
+    fn put_back(&self, spot: Spot<'_>, now: u64, transition: impl Fn(u64, u64) -> Option<(u64, u64)>) -> u64 {
+        let guard = spot.guard;
         let step = |payload, now| match transition(payload, now) {
             Some((payload, tokens)) => Step::Write(payload, tokens),
             None => Step::Keep(0),
         };
-        let tokens = self.update(guard, client, now, Absent::Leave, step).unwrap_or(0);
+        let tokens = self.update(spot, now, Absent::Leave, step).unwrap_or(0);
         if tokens > 0 {
             self.expect_idle(guard);
         }
@@ -180,18 +193,11 @@ impl<A: Algorithm> Map<A> {
     }
 
     /// Runs `step` on a client's payload and writes what it says. `None` if the client is new and finds no place.
-    #[inline]
-    fn update<R>(
-        &self,
-        guard: &Guard,
-        client: Fingerprint,
-        now: u64,
-        absent: Absent,
-        step: impl Fn(u64, u64) -> Step<R>,
-    ) -> Option<R> {
-        let table = self.root(guard);
+    #[inline(always)]
+    fn update<R>(&self, spot: Spot<'_>, now: u64, absent: Absent, step: impl Fn(u64, u64) -> Step<R>) -> Option<R> {
+        let Spot { guard, client, table, home } = spot;
         if !table.is_due(now)
-            && let Found::Slot(slot) = table.find(client)
+            && let Some(slot) = home.find(client).or_else(|| table.find_beyond(home, client))
         {
             let now = now.max(table.birth().floor);
             if let Applied::Done(outcome) = slot.word.apply(|payload| step(self.or_shared(payload), now)) {
@@ -222,31 +228,25 @@ impl<A: Algorithm> Map<A> {
                 Found::Slot(slot) => match slot.word.apply(|payload| step(self.or_shared(payload), at)) {
                     Applied::Done(outcome) => return Some(outcome),
                     Applied::Moved => table.next(guard),
-                    Applied::Frozen => {
-                        let next = table.next(guard);
-                        if let Some(next) = next {
-                            self.carry(slot, client, next);
-                        }
-                        next
-                    }
+                    Applied::Frozen => table.next(guard).inspect(|next| {
+                        self.carry(slot, client, next);
+                    }),
                 },
                 Found::Sealed => table.next(guard),
                 Found::Empty(slot) => match (table.next(guard), absent) {
-                    (next @ Some(_), Absent::Leave) => next,
-                    (next @ Some(_), Absent::Claim) => {
-                        let (Ok(()) | Err(slot::Owner::Sealed)) = slot.seal() else { continue };
-                        next
-                    }
+                    (Some(next), Absent::Leave) => Some(next),
+                    (Some(next), Absent::Claim) => match slot.seal() {
+                        Ok(()) | Err(slot::Owner::Sealed) => Some(next),
+                        Err(_) => continue,
+                    },
                     (None, Absent::Leave) => return Some(self.update_absent(|payload| step(payload, at))),
-                    (None, Absent::Claim) => {
-                        if table.room.take() {
-                            if slot.claim(client).is_err() {
-                                table.room.give(1);
-                            }
-                            continue;
+                    (None, Absent::Claim) if table.room.take() => {
+                        if slot.claim(client).is_err() {
+                            table.room.give(1);
                         }
-                        None
+                        continue;
                     }
+                    (None, Absent::Claim) => None,
                 },
                 Found::Nowhere => match (table.next(guard), absent) {
                     (None, Absent::Leave) => return Some(self.update_absent(|payload| step(payload, at))),

@@ -41,10 +41,10 @@ impl Entry {
         Self { address, tenancy: tenancy.number }
     }
 
-    /// The receipt for a charge of `cost` at `taken`.
+    /// The receipt for a charge of `cost`.
     #[inline]
-    pub(crate) fn receipt(&self, fingerprint: u64, cost: u64, taken: u64) -> Receipt {
-        Receipt { limiter: Some(self.address), tenancy: self.tenancy, fingerprint, cost, taken }
+    pub(crate) fn receipt(&self, fingerprint: u64, cost: u64) -> Receipt {
+        Receipt { limiter: Some(self.address), tenancy: self.tenancy, fingerprint, cost }
     }
 }
 
@@ -67,14 +67,14 @@ pub(crate) struct Receipt {
     tenancy: u64,
     fingerprint: u64,
     cost: u64,
-    taken: u64,
 }
 
 impl Receipt {
     /// The receipt of a call that was charged nothing.
-    pub(crate) const NOTHING: Self = Self { limiter: None, tenancy: 0, fingerprint: 0, cost: 0, taken: 0 };
+    pub(crate) const NOTHING: Self = Self { limiter: None, tenancy: 0, fingerprint: 0, cost: 0 };
 
-    pub(crate) fn give_back(self) -> u64 {
+    /// Undoes the charge, which was made at `taken`.
+    pub(crate) fn give_back(self, taken: u64) -> u64 {
         // Only a limiter that is being built or dropped holds the lock for writing, so there is never a wait: where this
         // fails, the limiter of this receipt is gone.
         let Some(Ok(tenancy)) = self.limiter.map(|address| address.0.try_read()) else { return 0 };
@@ -83,12 +83,12 @@ impl Receipt {
         }
         let limiter = tenancy.limiter.as_ref().and_then(Weak::upgrade);
         drop(tenancy);
-        limiter.map_or(0, |limiter| limiter.give_back(self.fingerprint, self.cost, self.taken))
+        limiter.map_or(0, |limiter| limiter.give_back(self.fingerprint, self.cost, taken))
     }
 }
 
 impl fmt::Debug for Receipt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Receipt").field("cost", &self.cost).field("taken", &self.taken).finish_non_exhaustive()
+        f.debug_struct("Receipt").field("cost", &self.cost).finish_non_exhaustive()
     }
 }

@@ -51,12 +51,10 @@ impl<'a, A: Algorithm, C: Clock, S: BuildHasher> Session<'a, A, C, S> {
     /// # Errors
     ///
     /// [`Denied`], with the reason and the time to wait.
-    #[inline]
+    #[inline(always)]
     pub fn check_n<K: Hash + ?Sized>(&mut self, key: &K, cost: u64) -> Result<Allowed, Denied> {
         self.freshen();
-        let client = self.core.fingerprint(key);
-        self.core.map().prefetch(&self.guard, client);
-        self.core.decide(&self.guard, client, self.core.now(), cost)
+        self.core.check(&self.guard, self.core.fingerprint(key), cost)
     }
 
     #[inline]

@@ -85,7 +85,9 @@ fn no_call_of_a_known_client_allocates() {
     let held = [generous.0.memory_bytes(), strict.0.memory_bytes()];
     let quiet = |what, call: &mut dyn FnMut(u64)| {
         let calls = || CLIENTS.cycle().take(CHECKS as usize).for_each(call);
-        assert_eq!(allocations(calls), (0, 0), "{what}");
+        let (allocated, grown) = allocations(calls);
+        // What the tests before retired may be freed meanwhile.
+        assert!(allocated == 0 && grown <= 0, "{what}: {allocated} allocations, {grown} bytes");
     };
     quiet("limiter, allowed", &mut |client| assert!(generous.0.check(&client).is_ok()));
     quiet("limiter, refused", &mut |client| assert!(strict.0.check(&client).is_err()));

@@ -28,7 +28,7 @@
 //! years of uptime every wait that is answered comes true. Past the end of the word V stands still: what is left in a
 //! bucket can be taken, nothing refills any more, and waits have no answer. Nothing wraps.
 
-use super::{Algorithm, Any, PAYLOAD_MAX, sealed::Sealed};
+use super::{Algorithm, Answers, Any, PAYLOAD_MAX, sealed::Sealed};
 use crate::error::BuildError;
 use crate::quota::Quota;
 
@@ -42,17 +42,24 @@ const UPTIME: u64 = 30 * 31_557_600 * 1_000_000_000;
 /// nanoseconds of exact, however long it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenBucket {
+    scale: Scale,
+    /// Capacity in units.
+    capacity: u64,
+    /// The last nanosecond at which V fits a payload; V stands still from there.
+    horizon: u64,
+}
+
+/// What a bucket's numbers mean: all that a decision has to carry along.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scale {
     /// Capacity in tokens.
     limit: u64,
     /// Units to a token.
     unit: u64,
-    /// Capacity in units.
-    capacity: u64,
     /// Units that `t` nanoseconds produce: `t * multiplier >> shift`.
     multiplier: u64,
-    shift: u32,
-    /// The last nanosecond at which V fits a payload; V stands still from there.
-    horizon: u64,
+    shift: u8,
 }
 
 impl TokenBucket {
@@ -87,24 +94,26 @@ impl TokenBucket {
         }
 
         let (multiplier, shift) = fixed_point(unit * c, p);
-        let unit = unit as u64;
-        let capacity = limit * unit;
-        let last = PAYLOAD_MAX - 1 - capacity;
-        let horizon = ((u128::from(last + 1) << shift) - 1) / u128::from(multiplier);
-        Ok(Self { limit, unit, capacity, multiplier, shift, horizon: horizon.min(u128::from(u64::MAX)) as u64 })
+        Ok(Scale { limit, unit: unit as u64, multiplier, shift }.into())
+    }
+
+    /// The bucket of a quota, for a model.
+    #[cfg(tollgate_loom)]
+    pub fn of(quota: Quota) -> Self {
+        Self::new(quota).expect("a quota that fits")
     }
 
     /// V(now) - capacity: the word of a bucket that is just full. At least 1, so that no transition writes 0.
     #[inline]
     fn full(&self, now: u64) -> u64 {
-        let produced = u128::from(now.min(self.horizon)) * u128::from(self.multiplier);
-        1 + (produced >> self.shift) as u64
+        let produced = u128::from(now.min(self.horizon)) * u128::from(self.scale.multiplier);
+        1 + (produced >> self.scale.shift) as u64
     }
 
     /// The first instant at which V - capacity reaches `word`.
     fn full_at(&self, word: u64) -> Option<u64> {
         let units = u128::from(word.saturating_sub(1));
-        let at = (units << self.shift).div_ceil(u128::from(self.multiplier));
+        let at = (units << self.scale.shift).div_ceil(u128::from(self.scale.multiplier));
         u64::try_from(at).ok().filter(|&at| at <= self.horizon)
     }
 
@@ -112,34 +121,63 @@ impl TokenBucket {
     fn lower(&self, word: u64, now: u64, units: u64) -> Option<(u64, u64)> {
         let full = self.full(now);
         let taken = word.saturating_sub(full).min(units);
-        (taken > 0).then(|| (word - taken, taken.div_ceil(self.unit)))
+        (taken > 0).then(|| (word - taken, taken.div_ceil(self.scale.unit)))
+    }
+}
+
+impl From<Scale> for TokenBucket {
+    fn from(scale: Scale) -> Self {
+        let capacity = scale.limit * scale.unit;
+        let last = PAYLOAD_MAX - 1 - capacity;
+        let horizon = ((u128::from(last + 1) << scale.shift) - 1) / u128::from(scale.multiplier);
+        Self { scale, capacity, horizon: u64::try_from(horizon).unwrap_or(u64::MAX) }
     }
 }
 
 impl Sealed for TokenBucket {}
 
-impl Algorithm for TokenBucket {
+impl Answers for TokenBucket {
     #[inline]
     fn limit(&self) -> u64 {
-        self.limit
+        self.scale.limit
     }
 
+    fn remaining(&self, word: u64, now: u64) -> u64 {
+        let full = self.full(now);
+        (full + self.capacity).saturating_sub(word.max(full)) / self.scale.unit
+    }
+
+    fn retry_after(&self, word: u64, now: u64, cost: u64) -> Option<u64> {
+        if cost > self.scale.limit {
+            return None;
+        }
+        // Allowed once V reaches word + cost, so once V - capacity reaches that less the capacity.
+        let at = self.full_at((word + cost * self.scale.unit).saturating_sub(self.capacity))?;
+        Some(at.saturating_sub(now))
+    }
+
+    fn idle_at(&self, word: u64) -> u64 {
+        self.full_at(word).unwrap_or(u64::MAX)
+    }
+}
+
+impl Algorithm for TokenBucket {
     #[inline]
     fn charge(&self, word: u64, now: u64, cost: u64) -> Option<u64> {
-        debug_assert!((1..=self.limit).contains(&cost));
+        debug_assert!((1..=self.scale.limit).contains(&cost));
         let full = self.full(now);
-        let charged = word.max(full) + cost * self.unit;
+        let charged = word.max(full) + cost * self.scale.unit;
         (charged <= full + self.capacity).then_some(charged)
     }
 
     /// What has refilled since the charge is not returned: without the charge, the refill would have found less room.
     fn give_back(&self, word: u64, now: u64, cost: u64, taken: u64) -> Option<(u64, u64)> {
         let refilled = self.full(now).saturating_sub(self.full(taken));
-        self.lower(word, now, (cost * self.unit).saturating_sub(refilled))
+        self.lower(word, now, (cost * self.scale.unit).saturating_sub(refilled))
     }
 
     fn refund(&self, word: u64, now: u64, tokens: u64) -> Option<(u64, u64)> {
-        self.lower(word, now, tokens.saturating_mul(self.unit))
+        self.lower(word, now, tokens.saturating_mul(self.scale.unit))
     }
 
     fn reset(&self, word: u64, now: u64) -> Option<u64> {
@@ -152,39 +190,22 @@ impl Algorithm for TokenBucket {
         word <= self.full(now)
     }
 
-    fn idle_at(&self, word: u64) -> u64 {
-        self.full_at(word).unwrap_or(u64::MAX)
-    }
-
     fn longest_idle(&self) -> u64 {
         self.idle_at(1 + self.capacity)
     }
 
-    fn remaining(&self, word: u64, now: u64) -> u64 {
-        let full = self.full(now);
-        (full + self.capacity).saturating_sub(word.max(full)) / self.unit
-    }
-
-    fn retry_after(&self, word: u64, now: u64, cost: u64) -> Option<u64> {
-        if cost > self.limit {
-            return None;
-        }
-        // Allowed once V reaches word + cost, so once V - capacity reaches that less the capacity.
-        let at = self.full_at((word + cost * self.unit).saturating_sub(self.capacity))?;
-        Some(at.saturating_sub(now))
-    }
-
+    #[inline]
     fn any(self) -> Any {
-        Any::TokenBucket(self)
+        Any::TokenBucket(self.scale)
     }
 }
 
 /// `numerator / denominator`, which lies in [1/2, 5), as `multiplier / 2^shift` with all 64 bits of the multiplier in
 /// use, rounded up. The product with an instant is then too large by less than half a unit as long as it fits a payload,
 /// and exact where the ratio is whole.
-fn fixed_point(numerator: u128, denominator: u128) -> (u64, u32) {
+fn fixed_point(numerator: u128, denominator: u128) -> (u64, u8) {
     let whole = (numerator / denominator) as u64;
-    let shift = whole.leading_zeros();
+    let shift = whole.leading_zeros() as u8;
     match u64::try_from((numerator << shift).div_ceil(denominator)) {
         Ok(multiplier) => (multiplier, shift),
         Err(_) => (1 << 63, shift - 1),

@@ -23,8 +23,8 @@ const CALIBRATION: Duration = Duration::from_millis(2);
 ///
 /// Its readings are those of [`Instant`], counted from one origin in all of a process. On x86-64 the
 /// time-stamp counter serves them where it can be trusted, and they may then be older than
-/// `Instant`'s by about a third of a microsecond, or, after time in which no thread read the clock,
-/// for the one reading that is preempted halfway, by at most 0.2 % of that time.
+/// `Instant`'s by about a third of a microsecond; for half a millisecond after a reading that lost
+/// its processor halfway, by as long as that took, at most another half millisecond.
 ///
 /// The first clock of a process takes about 2 ms to make, to learn the counter's rate; the others
 /// share what it learnt.
@@ -100,8 +100,9 @@ mod cpu {
         __cpuid(MAX_EXTENDED_LEAF).eax >= POWER_MANAGEMENT && __cpuid(POWER_MANAGEMENT).edx & INVARIANT != 0
     }
 
-    /// The counter's value. It may be taken a few instructions early or late: nothing orders it
-    /// against its neighbours.
+    /// The counter's value. Nothing orders it against its neighbours: it may be taken while a load
+    /// before it still waits for memory. A fence would nearly double the cost, and a thread may be
+    /// paused between a reading and its use anyway.
     #[inline]
     pub(super) fn tick() -> u64 {
         // SAFETY: every x86-64 processor has the instruction, and it touches no memory. A system
@@ -126,8 +127,8 @@ mod cpu {
 mod tests {
     use super::*;
 
-    /// What a comparison lets the counter be off by, in nanoseconds.
-    const TOLERANCE: u64 = 1_000_000;
+    /// The most that readings are ever off by, in nanoseconds.
+    const BOUND: u64 = 3_000_000;
 
     fn keeps_to_instant(clock: MonotonicClock) {
         thread::scope(|scope| {
@@ -140,8 +141,8 @@ mod tests {
                         let now = clock.now();
                         let after = elapsed();
                         assert!(now >= last, "{now} after {last}");
-                        assert!(now + TOLERANCE >= before, "{now} is late for {before}");
-                        assert!(now <= after + TOLERANCE, "{now} is early for {after}");
+                        assert!(now + BOUND >= before, "{now} is late for {before}");
+                        assert!(now <= after + BOUND, "{now} is early for {after}");
                         last = now;
                         if after > end {
                             break;
@@ -160,6 +161,15 @@ mod tests {
     #[test]
     fn keeps_to_instant_without_a_counter() {
         keeps_to_instant(MonotonicClock { counter: None });
+    }
+
+    #[test]
+    #[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
+    fn the_processor_is_asked_as_the_kernel_does() {
+        let processor = std::fs::read_to_string("/proc/cpuinfo").unwrap();
+        let steady = processor.split_whitespace().any(|flag| flag == "nonstop_tsc");
+        assert_eq!(cpu::steady(), steady);
+        assert_eq!(counter().is_some(), steady && trusted_by_kernel());
     }
 
     #[test]

@@ -142,8 +142,9 @@ mod tests {
                 let (clock, timeline) = (&clock, &timeline);
                 scope.spawn(move || {
                     let mut last = 0;
-                    for step in 0..20_000_u64 {
-                        clock.set(Duration::from_nanos((step * 7_919 + thread * 31) % 10_007));
+                    for step in 0..400_000_u64 {
+                        let noise = (step * 7_919 + thread * 31) % 5;
+                        clock.set(Duration::from_nanos(step + noise));
                         let now = timeline.now();
                         assert!(now >= last, "{now} after {last}");
                         last = now;

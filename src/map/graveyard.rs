@@ -9,7 +9,7 @@ use crate::sync::{AtomicPtr, AtomicUsize, Ordering};
 use std::ptr;
 
 #[derive(Debug)]
-pub(super) struct Graveyard {
+pub struct Graveyard {
     /// A stack, of which only the whole is ever taken: so no pointer can come back unseen.
     graves: AtomicPtr<Grave>,
     /// Bytes retired and not yet freed.
@@ -23,12 +23,12 @@ struct Grave {
 }
 
 impl Graveyard {
-    pub(super) fn new() -> Self {
+    pub fn new() -> Self {
         Self { graves: AtomicPtr::new(ptr::null_mut()), bytes: AtomicUsize::new(0) }
     }
 
     /// Bytes retired and not yet freed, those included that a guard still holds.
-    pub(super) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }
 
@@ -43,15 +43,19 @@ impl Graveyard {
         self.push(grave, grave);
     }
 
-    /// Moves reclamation on by one bounded step: frees a piece, or if none is free to go, nudges the epoch.
+    /// Moves reclamation on by one bounded step: frees a piece, or if none is free to go, nudges the epoch now and then.
     pub(super) fn tidy(&self, guard: &Guard) {
-        if self.bytes() > 0 && !self.free_piece() {
+        if self.bytes() > 0 && !self.free_piece() && now_and_then() {
             guard.flush();
         }
     }
 
     /// Frees one piece. `false` if no table lies here, or others are busy with all that do.
-    pub(super) fn free_piece(&self) -> bool {
+    pub fn free_piece(&self) -> bool {
+        // Looking first keeps the line shared while nothing lies here.
+        if self.graves.load(Ordering::Relaxed).is_null() {
+            return false;
+        }
         // Acquire: pairs with the Release of `push`. What is taken is this call's alone.
         let first = self.graves.swap(ptr::null_mut(), Ordering::Acquire);
         if first.is_null() {
@@ -89,6 +93,20 @@ impl Graveyard {
     }
 }
 
+/// True once in 16 calls of a thread: the epoch moves on only when every thread has pinned anew, and asking is not free.
+#[cfg(not(tollgate_loom))]
+fn now_and_then() -> bool {
+    use std::cell::Cell;
+    thread_local!(static CALLS: Cell<u8> = const { Cell::new(0) });
+    let call = |calls: &Cell<u8>| calls.replace(calls.get().wrapping_add(1));
+    CALLS.try_with(call).is_ok_and(|calls| calls % 16 == 0)
+}
+
+#[cfg(tollgate_loom)]
+fn now_and_then() -> bool {
+    true
+}
+
 /// The end of a chain that the caller owns.
 fn last(mut grave: *mut Grave) -> *mut Grave {
     // SAFETY: the caller owns the chain, whose links are valid or null.
@@ -108,6 +126,17 @@ impl Drop for Graveyard {
             let buried = unsafe { Box::from_raw(grave) };
             grave = buried.next;
         }
+    }
+}
+
+#[cfg(tollgate_loom)]
+#[allow(missing_docs)]
+impl Graveyard {
+    /// Retires and buries a table of two lines.
+    pub fn bury_one(&self) {
+        let table = Table::new(4, 2, 0, 0, 0).expect("memory");
+        self.expect(table.bytes());
+        self.bury(table);
     }
 }
 

@@ -15,35 +15,57 @@ mod real {
     use super::{Line, io};
     use memmap2::MmapMut;
     use std::ops::Deref;
+    use std::ptr::NonNull;
 
-    /// How much is handed back at a time: elsewhere than on Unix, everything when the mapping is dropped.
+    /// Smaller tables come from the allocator, which reuses memory without a word to the system.
+    const MAPPED_FROM: usize = 1 << 20;
+
+    /// How much of a mapping is handed back at a time: elsewhere than on Unix, everything when it is dropped.
     const PIECE: usize = if cfg!(unix) { 256 << 10 } else { usize::MAX };
 
     #[derive(Debug)]
     pub(crate) struct Lines {
-        map: MmapMut,
-        count: usize,
+        /// Inside the mapping, or else a box of their own.
+        lines: NonNull<[Line]>,
+        mapping: Option<MmapMut>,
         released: usize,
     }
+
+    // SAFETY: the lines are owned, and consist of atomics.
+    unsafe impl Send for Lines {}
+    // SAFETY: as above.
+    unsafe impl Sync for Lines {}
 
     impl Lines {
         pub(crate) fn new(count: usize) -> io::Result<Self> {
             let bytes = count.checked_mul(size_of::<Line>()).ok_or(io::ErrorKind::OutOfMemory)?;
-            Ok(Self { map: MmapMut::map_anon(bytes)?, count, released: 0 })
+            if bytes < MAPPED_FROM {
+                // SAFETY: a zeroed line is a valid line, of empty slots with unwritten words.
+                let lines = unsafe { Box::<[Line]>::new_zeroed_slice(count).assume_init() };
+                return Ok(Self { lines: NonNull::from(Box::leak(lines)), mapping: None, released: 0 });
+            }
+            let mut map = MmapMut::map_anon(bytes)?;
+            let first = NonNull::from(&mut *map).cast();
+            Ok(Self { lines: NonNull::slice_from_raw_parts(first, count), mapping: Some(map), released: 0 })
         }
 
         pub(crate) fn bytes(&self) -> usize {
-            self.map.len() - self.released
+            self.lines.len() * size_of::<Line>() - self.released
         }
 
-        /// Hands a piece back to the system and returns its size, 0 once nothing is left. The lines read as empty then.
+        /// Hands a piece back and returns its size, 0 once nothing is left. Nobody uses the lines any more.
         pub(crate) fn release(&mut self) -> usize {
+            let Some(map) = &self.mapping else {
+                let bytes = self.bytes();
+                *self = Self { lines: NonNull::from(&mut []), mapping: None, released: 0 };
+                return bytes;
+            };
             let piece = self.bytes().min(PIECE);
             #[cfg(unix)]
             {
                 use memmap2::UncheckedAdvice::DontNeed;
                 // SAFETY: the pages are anonymous and private, nobody borrows them (`&mut`), and zeroed lines are valid.
-                let advice = unsafe { self.map.unchecked_advise_range(DontNeed, self.released, piece) };
+                let advice = unsafe { map.unchecked_advise_range(DontNeed, self.released, piece) };
                 // A refusal costs nothing but time: dropping the mapping frees the piece all the same.
                 let _ = advice;
             }
@@ -57,9 +79,18 @@ mod real {
 
         #[inline]
         fn deref(&self) -> &[Line] {
-            // SAFETY: the mapping holds `count` lines, is aligned to a page, lives as long as `self`, and was zero when it
-            // was made, which is a valid line. Lines consist of atomics, so shared access may write.
-            unsafe { std::slice::from_raw_parts(self.map.as_ptr().cast(), self.count) }
+            // SAFETY: the lines live as long as `self`, in a box or in a mapping that is aligned to a page and was zero when
+            // it was made, which is a valid line. They consist of atomics, so shared access may write.
+            unsafe { self.lines.as_ref() }
+        }
+    }
+
+    impl Drop for Lines {
+        fn drop(&mut self) {
+            if self.mapping.is_none() {
+                // SAFETY: without a mapping, the lines are the box that `new` leaked, or no lines at all.
+                drop(unsafe { Box::from_raw(self.lines.as_ptr()) });
+            }
         }
     }
 }
@@ -72,6 +103,7 @@ mod model {
     use super::{Line, io};
     use std::ops::Deref;
 
+    #[derive(Debug)]
     pub(crate) struct Lines(Vec<Line>);
 
     impl Lines {

@@ -152,3 +152,84 @@ impl<A: Algorithm> Map<A> {
         self.expect_burial(next);
     }
 }
+
+/// Steps at which a model's helper stops for good.
+#[cfg(tollgate_loom)]
+#[derive(Clone, Copy, Debug)]
+pub enum Stop {
+    /// With a chunk begun.
+    Begun,
+    /// With a word frozen.
+    Frozen,
+    /// With a slot claimed in the next table, and nothing in it.
+    Claimed,
+    /// With the payload in the next table, and not yet marked as moved here.
+    Installed,
+    /// With a chunk finished, and not accounted for.
+    Finished,
+}
+
+#[cfg(tollgate_loom)]
+#[allow(missing_docs)]
+impl<A: Algorithm> Map<A> {
+    /// Starts a migration of the root, or joins the one that runs, and does nothing more.
+    pub fn start_migration(&self, guard: &Guard, now: u64) {
+        self.start(guard, self.root(guard), now, Aim::Balance);
+    }
+
+    /// Does one helper's share of the running migration.
+    pub fn help_once(&self, guard: &Guard) {
+        let table = self.root(guard);
+        if let Some(next) = table.next(guard) {
+            self.help(guard, table, next);
+        }
+    }
+
+    /// Starts a migration of the root, or joins the one that runs, and stays with it to the end.
+    pub fn migrate(&self, guard: &Guard, now: u64) {
+        self.start_migration(guard, now);
+        let table = self.root(guard);
+        while let Some(next) = table.next(guard) {
+            if !ptr::eq(self.root(guard), table) {
+                return;
+            }
+            self.help(guard, table, next);
+        }
+    }
+
+    /// Helps with the chunk of this client in the running migration, up to a step. A helper that never comes back.
+    pub fn stall(&self, guard: &Guard, client: Fingerprint, stop: Stop) {
+        let table = self.root(guard);
+        let Some(next) = table.next(guard) else { return };
+        let Some(chunk) = table.progress.next_chunk() else { return };
+        let Some(slot) = table.chunk(chunk).next() else { return };
+        if slot.owner() != Owner::Client(client) {
+            return;
+        }
+        if let Stop::Begun = stop {
+            return;
+        }
+        let frozen = slot.word.freeze();
+        if frozen.moved || matches!(stop, Stop::Frozen) {
+            return;
+        }
+        if let Stop::Claimed = stop {
+            if let Found::Empty(slot) = next.find(client) {
+                let _ = slot.claim(client);
+            }
+            return;
+        }
+        Self::install(client, frozen.payload, next);
+        if let Stop::Installed = stop {
+            return;
+        }
+        slot.word.mark_moved();
+        table.progress.finish(chunk);
+    }
+
+    /// How many tables the map has gone through.
+    pub fn generation(&self) -> u64 {
+        let guard = self.pin();
+        self.root(&guard).birth().generation
+    }
+}

@@ -13,14 +13,14 @@ use crossbeam_utils::CachePadded;
 const CLOSED: usize = 1 << (usize::BITS - 1);
 
 #[derive(Debug)]
-pub(crate) struct Room {
+pub struct Room {
     pool: CachePadded<AtomicUsize>,
     stripes: Box<[CachePadded<AtomicUsize>]>,
     batch: usize,
 }
 
 impl Room {
-    pub(crate) fn new(credits: usize) -> Self {
+    pub fn new(credits: usize) -> Self {
         let stripes = stripes();
         Self {
             pool: CachePadded::new(AtomicUsize::new(credits)),
@@ -30,7 +30,7 @@ impl Room {
     }
 
     /// Spends one credit, if there is one and the room is open.
-    pub(crate) fn take(&self) -> bool {
+    pub fn take(&self) -> bool {
         let own = self.own();
         if withdraw(own, 1) == 1 {
             return true;
@@ -43,7 +43,7 @@ impl Room {
     }
 
     /// Returns credits. Those given to a closed room are counted, and spent by nobody.
-    pub(crate) fn give(&self, credits: usize) {
+    pub fn give(&self, credits: usize) {
         if credits > 0 {
             self.own().fetch_add(credits, Ordering::Relaxed);
         }
@@ -51,12 +51,12 @@ impl Room {
 
     /// Ends the spending and returns the credits left. Every credit that is missing from them was spent, or will be found
     /// unspent by its holder. May be called again.
-    pub(crate) fn close(&self) -> usize {
+    pub fn close(&self) -> usize {
         self.cells().map(|cell| cell.fetch_or(CLOSED, Ordering::Relaxed) & !CLOSED).sum()
     }
 
     /// Credits left; exact while nobody spends or returns any.
-    pub(crate) fn left(&self) -> usize {
+    pub fn left(&self) -> usize {
         self.cells().map(|cell| cell.load(Ordering::Relaxed) & !CLOSED).sum()
     }
 

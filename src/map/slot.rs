@@ -62,7 +62,7 @@ pub(crate) struct Slot {
 
 /// A cache line of slots.
 #[derive(Debug)]
-#[repr(C)]
+#[cfg_attr(not(tollgate_loom), repr(C, align(64)))]
 pub(crate) struct Line(pub(crate) [Slot; SLOTS]);
 
 #[cfg(not(tollgate_loom))]
@@ -73,6 +73,13 @@ impl Slot {
     pub(crate) fn owner(&self) -> Owner {
         // Acquire: SEALED leads to the next table, which its sealer had seen.
         Owner::of(self.fingerprint.load(Ordering::Acquire))
+    }
+
+    /// Whether the slot is this client's.
+    #[inline]
+    pub(crate) fn is(&self, client: Fingerprint) -> bool {
+        // Relaxed: a claim publishes nothing, and a client's slot is its own for good.
+        self.fingerprint.load(Ordering::Relaxed) == client.0
     }
 
     /// Makes an empty slot a client's, or says whose it is instead.
@@ -91,6 +98,22 @@ impl Slot {
             Ok(_) => Ok(()),
             Err(actual) => Err(Owner::of(actual)),
         }
+    }
+}
+
+impl Line {
+    /// A client's slot, if it has one in this line. Where in the line cannot be predicted, so there is no branch on it.
+    #[inline]
+    pub(crate) fn find(&self, client: Fingerprint) -> Option<&Slot> {
+        let mine = self.0.iter().enumerate().fold(0, |mine, (i, slot)| mine | u32::from(slot.is(client)) << i);
+        (mine != 0).then(|| &self.0[mine.trailing_zeros() as usize % SLOTS])
+    }
+}
+
+impl Line {
+    /// Whether a probe ends in this line.
+    pub(crate) fn has_room(&self) -> bool {
+        self.0.iter().any(|slot| !matches!(slot.owner(), Owner::Client(_)))
     }
 }
 

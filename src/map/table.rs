@@ -34,7 +34,7 @@ pub(super) struct Birth {
     /// How many of them were set aside for those of the previous table.
     pub(super) reserved: usize,
     pub(super) generation: u64,
-    /// 64 less the binary logarithm of the number of lines.
+    /// 63 less the binary logarithm of the number of lines.
     shift: u32,
 }
 
@@ -75,7 +75,7 @@ impl Table {
         debug_assert!(slots.is_power_of_two() && slots >= SLOTS && reserved <= limit && limit <= slots);
         let count = slots / SLOTS;
         let lines = Lines::new(count)?;
-        let birth = Birth { floor, limit, reserved, generation, shift: u64::BITS - count.trailing_zeros() };
+        let birth = Birth { floor, limit, reserved, generation, shift: u64::BITS - 1 - count.trailing_zeros() };
         Ok(Box::new(Self {
             lines,
             birth: Plain::new(birth),
@@ -113,6 +113,7 @@ impl Table {
 
     /// Gives memory back, a piece a call; 0 once only the header is left.
     pub(super) fn release(&mut self) -> usize {
+        debug_assert!(self.birth().limit > 0);
         self.lines.release()
     }
 
@@ -143,28 +144,25 @@ impl Table {
         self.next.load(Ordering::Acquire)
     }
 
+    /// A client's first line, whose fetching this starts. It comes from the high bits, so the clients of a chunk lie
+    /// together in any other table too, and a migration walks both in order.
     #[inline]
-    pub(super) fn prefetch(&self, client: Fingerprint) {
-        prefetch(&self.lines[self.home(client)]);
+    pub(super) fn home(&self, client: Fingerprint) -> &Line {
+        let line = &self.lines[self.home_index(client)];
+        prefetch(line);
+        line
     }
 
-    /// A client's first line. It comes from the high bits, so the clients of a chunk lie together in any other table too,
-    /// and a migration walks both in order.
     #[inline]
-    fn home(&self, client: Fingerprint) -> usize {
-        // Two shifts, since one line is a shift by 64.
-        (client.get() >> 1 >> (self.birth().shift - 1)) as usize
+    fn home_index(&self, client: Fingerprint) -> usize {
+        // Two shifts, since a table of one line would be a shift by 64.
+        (client.get() >> 1 >> self.birth().shift) as usize
     }
 
-    /// Follows a client's probe order: its home line, entered at a slot of its own, then line after line.
-    #[inline]
+    /// Follows a client's probe order: its home line, then line after line.
     pub(super) fn find(&self, client: Fingerprint) -> Found<'_> {
-        let (home, first) = (self.home(client), client.get() as usize);
-        let mask = self.lines.len() - 1;
-        for line in 0..self.lines.len() {
-            let Line(slots) = &self.lines[(home + line) & mask];
-            for i in 0..SLOTS {
-                let slot = &slots[(first + i) % SLOTS];
+        for Line(slots) in self.probe(client) {
+            for slot in slots {
                 match slot.owner() {
                     Owner::Client(owner) if owner == client => return Found::Slot(slot),
                     Owner::Client(_) => {}
@@ -174,6 +172,24 @@ impl Table {
             }
         }
         Found::Nowhere
+    }
+
+    /// A client's slot past its home line, if it has one there.
+    #[cold]
+    pub(super) fn find_beyond(&self, home: &Line, client: Fingerprint) -> Option<&Slot> {
+        if home.has_room() {
+            return None;
+        }
+        match self.find(client) {
+            Found::Slot(slot) => Some(slot),
+            _ => None,
+        }
+    }
+
+    fn probe(&self, client: Fingerprint) -> impl Iterator<Item = &Line> {
+        let home = self.home_index(client);
+        let mask = self.lines.len() - 1;
+        (home..=home + mask).map(move |line| &self.lines[line & mask])
     }
 
     /// The slots of a chunk.

@@ -1,9 +1,11 @@
 //! When to migrate, and to what size.
 //!
-//! A migration is due when the room of the table is spent, and when it would give memory back. The second is found by
-//! *looking*: at a time that the last look or the last migration learned, one call reads a few chunks of the table. If at
-//! least half of the clients there are idle, or the table is far too large for those it holds, it starts a migration;
-//! otherwise it learns when half of them will be idle. So a flood is forgotten even when only known clients call, and a
+//! A migration is due when the room of the table is spent, and when it would give memory back. In both cases one call
+//! *looks*: it reads a few chunks of the table. Where the room is spent, the next table is twice as large, or of the same
+//! size if at least half of the clients seen are idle: then each chunk that is moved frees more places than a call needs.
+//! For memory, a call looks at a time that the last look or the last migration learned. If at least half of the clients
+//! are idle, or the table is far too large for those it holds, it starts a migration; otherwise it learns when half of
+//! them will be idle. So a flood is forgotten even when only known clients call, and a
 //! table of live clients is not copied in vain. Half is what keeps this cheap: each client that is forgotten pays for
 //! copying at most one that is not. Tables of up to [`SETTLED`](Map::SETTLED) slots are left alone, as there is nothing to
 //! win.
@@ -19,7 +21,7 @@ use crate::epoch::Guard;
 use crate::sync::Ordering;
 
 /// How many chunks a call moves at most in search of a place in a full map.
-pub(super) const PATIENCE: usize = 16;
+pub(super) const PATIENCE: usize = if cfg!(tollgate_loom) { 3 } else { 16 };
 
 /// The shortest time between two looks at a table, in nanoseconds.
 const LOOK_EVERY: u64 = 1_000_000;
@@ -30,7 +32,8 @@ const SAMPLE_CHUNKS: usize = 8;
 /// As many chunks are read in search of a place in a full map: up to 8,192 slots, exactly.
 const SCARCE_CHUNKS: usize = 128;
 
-/// Retired memory may be this many times what is in use before migrations that only save memory have to wait.
+/// Retired memory may be this many times what is in use, and a megabyte, before migrations have to wait that only forget
+/// idle clients.
 const RETIRED_MULTIPLE: usize = 4;
 const RETIRED_SLACK: usize = 1 << 20;
 
@@ -41,7 +44,9 @@ const SLACK: usize = if cfg!(tollgate_loom) { 0 } else { 64 };
 /// What a migration is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Aim {
-    /// Make room, or save memory where that is worth it.
+    /// Make room where most clients are live.
+    Grow,
+    /// Be rid of idle clients, and of memory where that is worth it.
     Balance,
     /// Become as small as possible.
     Fit,
@@ -76,8 +81,10 @@ impl Sizes {
     pub(super) fn next(&self, table: &Table, claimed: usize, aim: Aim) -> usize {
         let slots = slots_for(claimed + table.progress.chunks() + SLACK);
         let roomy = match aim {
-            // A table that becomes smaller starts half empty, so as not to grow again at once.
-            Aim::Balance => slots.max(slots_for(2 * claimed).max(Map::<()>::SETTLED).min(table.slots())),
+            Aim::Grow => slots.max(2 * table.slots()),
+            // A table that becomes smaller starts half empty, so as not to grow again at once. One that stays is not
+            // larger than before: the places of the idle clients are enough.
+            Aim::Balance => slots_for(2 * claimed).clamp(Map::<()>::SETTLED, table.slots().max(Map::<()>::SETTLED)),
             Aim::Fit => slots,
         };
         roomy.clamp(SMALLEST, self.largest)
@@ -89,11 +96,24 @@ fn slots_for(claims: usize) -> usize {
     (claims + claims.div_ceil(3)).next_power_of_two()
 }
 
-/// What a look has seen.
+/// What a look has seen: the payloads of the clients that are live, and how many are idle.
 struct Sample {
+    live: Vec<u64>,
     idle: usize,
-    /// When each of the clients seen is idle, in order.
-    idle_at: Vec<u64>,
+}
+
+impl Sample {
+    fn is_half_idle(&self) -> bool {
+        self.idle >= self.live.len()
+    }
+
+    /// When one in `n` of the clients seen will be idle.
+    fn idle_at(self, algorithm: &impl Algorithm, n: usize) -> Option<u64> {
+        let missing = ((self.idle + self.live.len()) / n).saturating_sub(self.idle);
+        let mut times: Vec<u64> = self.live.into_iter().map(|payload| algorithm.idle_at(payload)).collect();
+        times.sort_unstable();
+        times.get(missing).copied()
+    }
 }
 
 impl<A> Map<A> {
@@ -128,14 +148,13 @@ impl<A: Algorithm> Map<A> {
         let mut next_look = if self.graveyard.bytes() > 0 { again } else { u64::MAX };
         if table.slots() > Self::SETTLED {
             let sample = self.sample(table, now, SAMPLE_CHUNKS);
-            if sample.idle * 2 >= sample.idle_at.len() || self.is_wasteful(table) {
-                let affordable = RETIRED_MULTIPLE * table.bytes() + RETIRED_SLACK;
-                if self.graveyard.bytes() <= affordable && self.start(guard, table, now, Aim::Balance) {
+            if sample.is_half_idle() || self.is_wasteful(table) {
+                if self.can_afford_eviction(table) && self.start(guard, table, now, Aim::Balance) {
                     return;
                 }
                 next_look = again;
-            } else {
-                next_look = next_look.min(sample.idle_at[sample.idle_at.len() / 2]).max(again);
+            } else if let Some(half) = sample.idle_at(&self.algorithm, 2) {
+                next_look = next_look.min(half).max(again);
             }
         }
         replace(table, again, next_look);
@@ -146,22 +165,22 @@ impl<A: Algorithm> Map<A> {
         let chunks = table.progress.chunks();
         // Anywhere: which chunk it is says nothing about the clients in it.
         let first = now.wrapping_mul(0x9E37_79B9_7F4A_7C15) as usize % chunks;
-        let mut sample = Sample { idle: 0, idle_at: Vec::new() };
+        let mut sample = Sample { live: Vec::new(), idle: 0 };
         for chunk in 0..chunks.min(most) {
             for slot in table.chunk((first + chunk) % chunks) {
                 if let Owner::Client(_) = slot.owner()
                     && let Applied::Done(payload) = slot.word.apply(Step::Keep)
                 {
-                    let idle = payload == 0 || self.algorithm.is_idle(payload, now);
-                    sample.idle += usize::from(idle);
-                    sample.idle_at.push(if idle { now } else { self.algorithm.idle_at(payload) });
+                    match payload == 0 || self.algorithm.is_idle(payload, now) {
+                        true => sample.idle += 1,
+                        false => sample.live.push(payload),
+                    }
                 }
             }
-            if sample.idle_at.len() >= SAMPLE && most == SAMPLE_CHUNKS {
+            if most == SAMPLE_CHUNKS && sample.idle + sample.live.len() >= SAMPLE {
                 break;
             }
         }
-        sample.idle_at.sort_unstable();
         sample
     }
 
@@ -183,7 +202,14 @@ impl<A: Algorithm> Map<A> {
             return true;
         }
         if !at_most(root.slots()) {
-            return self.start(guard, root, now, Aim::Balance);
+            let evict = root.slots() >= Self::SETTLED
+                && self.can_afford_eviction(root)
+                && self.sample(root, now, SAMPLE_CHUNKS).is_half_idle();
+            return self.start(guard, root, now, if evict { Aim::Balance } else { Aim::Grow });
+        }
+        if !self.can_afford_eviction(root) {
+            self.graveyard.tidy(guard);
+            return false;
         }
         let due = root.scarce_at.load(Ordering::Relaxed);
         if now < due {
@@ -196,12 +222,18 @@ impl<A: Algorithm> Map<A> {
             return *patience > 0;
         }
         let sample = self.sample(root, now, SCARCE_CHUNKS);
-        if sample.idle > 0 && sample.idle * 32 >= sample.idle_at.len() {
+        if sample.idle > sample.live.len() / 32 {
             return self.start(guard, root, now, Aim::Balance);
         }
-        let enough = sample.idle_at.get(sample.idle_at.len() / 32).map_or(again, |&at| at.max(again));
+        let enough = sample.idle_at(&self.algorithm, 32).map_or(again, |at| at.max(again));
         let _ = root.scarce_at.compare_exchange(again, enough, Ordering::Relaxed, Ordering::Relaxed);
         false
+    }
+
+    /// Whether so little is retired that a migration may start which is not needed to take in more clients. While a guard
+    /// keeps tables from being freed, only growth goes on, and that adds up to no more than the table it ends with.
+    fn can_afford_eviction(&self, table: &Table) -> bool {
+        self.graveyard.bytes() <= RETIRED_MULTIPLE * table.bytes() + RETIRED_SLACK
     }
 
     /// Somebody was made idle, or nearly so: what was learned of places is out of date.

@@ -86,11 +86,11 @@ impl Pair {
     fn new(quota: Quota) -> Self {
         let bucket = TokenBucket::new(quota).unwrap();
         let period = quota.period().as_nanos() as u64;
-        let (nanosecond, unit) = (BigInt::from(quota.count()) * bucket.unit, BigInt::from(period));
+        let (nanosecond, unit) = (BigInt::from(quota.count()) * bucket.scale.unit, BigInt::from(period));
         // The rate in units, as finely as 64 bits can say it, rounded up.
         let multiplier = |shift: &u32| div_ceil(&nanosecond << *shift, &unit);
         let shift = (0..=64).rev().find(|shift| multiplier(shift) < BigInt::from(1) << 64).unwrap();
-        let token = &unit * bucket.unit;
+        let token = &unit * bucket.scale.unit;
         Self {
             bucket,
             word: 0,
@@ -100,7 +100,7 @@ impl Pair {
                 token,
                 at: BigInt::ZERO,
             },
-            in_exact_class: bucket.unit == period / gcd(quota.count(), period),
+            in_exact_class: bucket.scale.unit == period / gcd(quota.count(), period),
             multiplier: multiplier(&shift),
             shift,
             nanosecond,
@@ -507,10 +507,10 @@ proptest! {
         match TokenBucket::new(quota) {
             Ok(bucket) => {
                 let period = period.as_nanos() as u64;
-                prop_assert!(&c * bucket.unit * 2 >= p, "a unit of {:?} is over two nanoseconds", bucket);
-                prop_assert!(span(&bucket.unit.into()) <= word, "{:?} does not fit the word", bucket);
-                let finest = bucket.unit == period / gcd(count, period);
-                prop_assert!(finest || span(&(bucket.unit + 1).into()) > word, "{:?} could be finer", bucket);
+                prop_assert!(&c * bucket.scale.unit * 2 >= p, "a unit of {:?} is over two nanoseconds", bucket);
+                prop_assert!(span(&bucket.scale.unit.into()) <= word, "{:?} does not fit the word", bucket);
+                let finest = bucket.scale.unit == period / gcd(count, period);
+                prop_assert!(finest || span(&(bucket.scale.unit + 1).into()) > word, "{:?} could be finer", bucket);
             }
             Err(BuildError::Quota(_)) => prop_assert!(count == 0 || period.is_zero() || burst == 0),
             Err(BuildError::PeriodTooLong(_)) => prop_assert!(period > Duration::from_nanos(u64::MAX)),

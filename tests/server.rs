@@ -1,0 +1,272 @@
+//! The example server from end to end: the built program, over real sockets.
+//!
+//! `cargo test` builds it; `cargo test --test server` alone does not, and would test whatever was built before.
+
+// Miri cannot start programs.
+#![cfg(not(miri))]
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::sync::Barrier;
+use std::thread;
+use std::time::{Duration, Instant};
+use ureq::Agent;
+
+const REFUSAL: &str = r#"{"detail":"Rate limit exceeded"}"#;
+
+/// Refills so slowly that no test notices.
+const TEN: &[&str] = &["--quota", "10/h"];
+
+/// The program, killed when the test ends in whatever way.
+struct Program(Child);
+
+impl Program {
+    /// Starts it and waits for its first line, which is empty if it ends without one.
+    fn start(args: &[&str]) -> (Self, String) {
+        // Tests are in target/<profile>/deps, examples in target/<profile>/examples.
+        let test = std::env::current_exe().unwrap();
+        let profile = test.ancestors().nth(2).unwrap();
+        let program = profile.join("examples").join(format!("server{}", std::env::consts::EXE_SUFFIX));
+        assert!(
+            program.exists(),
+            "{} is missing: build it with `cargo build --example server`, or `cargo build --release --example server` \
+             for tests in release mode",
+            program.display(),
+        );
+        let mut command = Command::new(&program);
+        command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut program = Self(command.spawn().unwrap_or_else(|error| panic!("{}: {error}", program.display())));
+        let mut line = String::new();
+        BufReader::new(program.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        (program, line)
+    }
+
+    /// Its exit code and what it wrote to stderr, once it has ended.
+    fn end(mut self) -> (Option<i32>, String) {
+        let mut stderr = String::new();
+        self.0.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+        (self.0.wait().unwrap().code(), stderr)
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // Both fail only if it has already ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A running server, and one connection to it.
+struct Server {
+    _program: Program,
+    first_line: String,
+    url: String,
+    client: Agent,
+}
+
+struct Reply {
+    status: u16,
+    headers: ureq::http::HeaderMap,
+    body: String,
+}
+
+impl Server {
+    /// Starts it on a free port.
+    fn start(args: &[&str]) -> Self {
+        let (program, line) = Program::start(&[&["--listen", "127.0.0.1:0"], args].concat());
+        let Some(url) = line.strip_prefix("listening on ").and_then(|rest| rest.split(',').next()) else {
+            panic!("instead of a line with its address the server wrote {line:?}: {:?}", program.end());
+        };
+        Self { url: url.to_owned(), _program: program, first_line: line, client: client() }
+    }
+
+    fn try_get(&self, client: &Agent, path: &str, key: Option<&str>) -> Result<Reply, ureq::Error> {
+        let mut request = client.get(format!("{}{path}", self.url));
+        if let Some(key) = key {
+            request = request.header("X-API-Key", key);
+        }
+        let mut response = request.call()?;
+        let body = response.body_mut().read_to_string()?;
+        Ok(Reply { status: response.status().as_u16(), headers: response.headers().clone(), body })
+    }
+
+    fn get(&self, path: &str, key: Option<&str>) -> Reply {
+        self.try_get(&self.client, path, key).unwrap()
+    }
+
+    fn status(&self, path: &str, key: Option<&str>) -> u16 {
+        self.get(path, key).status
+    }
+
+    /// Uses up a limit of ten that nobody has drawn from.
+    fn drain(&self, path: &str, key: Option<&str>) {
+        for _ in 0..10 {
+            assert_eq!(self.status(path, key), 200);
+        }
+        assert_eq!(self.status(path, key), 429);
+    }
+
+    /// For each key, how many of 30 requests pass that are sent at once, each over its own connection opened before.
+    fn passed_of_thirty(&self, path: &str, keys: &[String]) -> Vec<usize> {
+        let barrier = Barrier::new(30);
+        // No thread may panic before the last round, or the others would wait for it forever: they return what they got.
+        let rush = || {
+            let client = client();
+            let opened = self.try_get(&client, "/health", None);
+            let replies: Vec<_> = keys
+                .iter()
+                .map(|key| {
+                    barrier.wait();
+                    self.try_get(&client, path, Some(key))
+                })
+                .collect();
+            opened.and_then(|_| replies.into_iter().collect::<Result<Vec<Reply>, _>>())
+        };
+        let replies: Vec<Vec<Reply>> = thread::scope(|scope| {
+            let threads: Vec<_> = (0..30).map(|_| scope.spawn(rush)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap().unwrap()).collect()
+        });
+        (0..keys.len())
+            .map(|round| {
+                let count = |status| replies.iter().filter(|replies| replies[round].status == status).count();
+                assert_eq!(count(200) + count(429), 30, "every request is answered with one or the other");
+                count(200)
+            })
+            .collect()
+    }
+}
+
+impl Reply {
+    fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|value| value.to_str().unwrap())
+    }
+}
+
+/// A client with a pool of connections of its own.
+fn client() -> Agent {
+    let config = Agent::config_builder()
+        .http_status_as_error(false)
+        // A proxy in the environment must not come between.
+        .proxy(None)
+        .timeout_global(Some(Duration::from_secs(10)));
+    config.build().into()
+}
+
+#[test]
+fn the_eleventh_waits_for_as_long_as_it_is_told() {
+    let server = Server::start(&[]);
+    assert!(server.first_line.ends_with(", 2/s;burst=10 for each client\n"), "{}", server.first_line);
+
+    let start = Instant::now();
+    let first = server.get("/api/data", Some("alice"));
+    assert_eq!(first.status, 200);
+    assert_eq!(first.body, r#"{"data":"hello","remaining":9}"#);
+    assert_eq!(first.header("x-ratelimit-limit"), Some("10"));
+    assert_eq!(first.header("x-ratelimit-remaining"), Some("9"));
+    assert_eq!(first.header("retry-after"), None);
+
+    let mut passed = 1;
+    let refused = loop {
+        match server.get("/api/data", Some("alice")) {
+            reply if reply.status == 200 => passed += 1,
+            reply => break reply,
+        }
+    };
+    // Exactly 10, unless the machine is so busy that tokens come back meanwhile.
+    let refilled = (start.elapsed().as_secs_f64() * 2.0) as u64;
+    assert!((10..=10 + refilled).contains(&passed), "{passed} passed, {refilled} refilled");
+
+    assert_eq!(refused.status, 429);
+    assert_eq!(refused.body, REFUSAL);
+    assert_eq!(refused.header("content-type"), Some("application/json"));
+    assert_eq!(refused.header("cache-control"), Some("no-store"));
+    assert_eq!(refused.header("retry-after"), Some("1"));
+
+    thread::sleep(Duration::from_secs(1));
+    assert_eq!(server.status("/api/data", Some("alice")), 200);
+}
+
+#[test]
+fn the_race_lets_more_pass_and_the_fix_exactly_ten() {
+    let server = Server::start(TEN);
+    let keys: Vec<String> = (0..20).map(|i| format!("fresh-{i}")).collect();
+
+    let safe = server.passed_of_thirty("/api/data-safe", &keys);
+    assert!(safe.iter().all(|&passed| passed == 10), "{safe:?}");
+
+    let racy = server.passed_of_thirty("/api/data-unsafe", &keys);
+    assert!(racy.iter().all(|&passed| passed > 10), "{racy:?}");
+}
+
+#[test]
+fn one_call_after_the_other_does_not_show_the_race() {
+    let server = Server::start(TEN);
+    for path in ["/api/data", "/api/data-unsafe"] {
+        let start = Instant::now();
+        server.drain(path, Some("alice"));
+        let refused = server.get(path, Some("alice"));
+        assert_eq!((refused.status, &*refused.body), (429, REFUSAL));
+
+        // Six minutes after the first call, in seconds rounded up.
+        let wait: u64 = refused.header("retry-after").unwrap().parse().unwrap();
+        assert!((360 - start.elapsed().as_secs()..=360).contains(&wait), "{path}: {wait}");
+    }
+}
+
+#[test]
+fn clients_do_not_disturb_each_other() {
+    let server = Server::start(TEN);
+    server.drain("/api/data", Some("alice"));
+    server.drain("/api/data", Some("bob"));
+
+    // Without a key, or with an empty one, the client is its address; a key that reads like one is somebody else.
+    server.drain("/api/data", None);
+    assert_eq!(server.status("/api/data", Some("")), 429);
+    server.drain("/api/data", Some("127.0.0.1"));
+}
+
+#[test]
+fn both_routes_draw_from_one_limit() {
+    let server = Server::start(TEN);
+    for left in (0..10).rev() {
+        let path = if left % 2 == 0 { "/api/data" } else { "/api/data-safe" };
+        assert_eq!(server.get(path, Some("alice")).header("x-ratelimit-remaining"), Some(&*left.to_string()));
+    }
+    assert_eq!(server.status("/api/data", Some("alice")), 429);
+    assert_eq!(server.status("/api/data-safe", Some("alice")), 429);
+}
+
+#[test]
+fn health_is_never_limited() {
+    let server = Server::start(TEN);
+    server.drain("/api/data", None);
+    for _ in 0..100 {
+        let reply = server.get("/health", None);
+        assert_eq!((reply.status, &*reply.body), (200, r#"{"status":"ok"}"#));
+    }
+}
+
+#[test]
+fn bad_starts_end_with_a_message() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let in_use = format!("error: cannot listen on {address}: ");
+    let any = "--listen=127.0.0.1:0";
+    let cases: [(&[&str], i32, &str); 5] = [
+        (&[any, "--quota=0/s"], 2, "error: invalid value '0/s' for '--quota <QUOTA>': zero count: use at least 1\n"),
+        (&[any, "--quota=nonsense"], 2, "error: invalid value 'nonsense' for '--quota <QUOTA>': no count: start with "),
+        // Well-formed, and too fast for the engine.
+        (&[any, "--quota=10/ns"], 1, "error: the rate of 10/ns is above "),
+        (&["--listen=nowhere"], 2, "error: invalid value 'nowhere' for '--listen <ADDR>': "),
+        (&["--listen", &address], 1, &in_use),
+    ];
+    for (args, code, message) in cases {
+        let (program, line) = Program::start(args);
+        assert_eq!(line, "", "{args:?} starts a server");
+        let (status, stderr) = program.end();
+        assert_eq!(status, Some(code), "{args:?}: {stderr}");
+        assert!(stderr.starts_with(message), "{args:?}: {stderr}");
+    }
+}
