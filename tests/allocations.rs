@@ -232,3 +232,16 @@ fn what_is_retired_does_not_pile_up_while_many_threads_churn() {
     let peak = churn_on_eight_threads(&limiter, &clock);
     assert!(peak <= MOST_BYTES, "{peak} bytes");
 }
+
+#[test]
+fn what_is_retired_does_not_pile_up_behind_an_idle_session() {
+    let _alone = alone();
+    let clock = ManualClock::new();
+    let limiter = Limiter::token_bucket(quota("1/s")).clock(clock.clone()).max_keys(10_000).build().unwrap();
+    let idle = limiter.session();
+    let peak = churn_on_eight_threads(&limiter, &clock);
+    assert!(peak <= MOST_BYTES, "{peak} bytes");
+    drop(idle);
+    limiter.sweep();
+    assert!(limiter.memory_bytes() <= MOST_BYTES / 2, "{} bytes", limiter.memory_bytes());
+}
