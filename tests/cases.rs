@@ -10,7 +10,7 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::Duration;
 use tollgate::{
@@ -788,6 +788,49 @@ fn a_receipt_never_lifts_a_caller_above_the_bound() {
     });
 }
 
+type Interruption = Box<dyn FnOnce() + Send>;
+
+/// A clock whose next reading is followed by whatever other threads do while this one does not run.
+struct Interrupted {
+    clock: ManualClock,
+    interruption: Mutex<Option<Interruption>>,
+}
+
+impl Clock for Interrupted {
+    fn now(&self) -> u64 {
+        let reading = self.clock.now();
+        let interruption = self.interruption.lock().unwrap().take();
+        if let Some(others) = interruption {
+            others();
+        }
+        reading
+    }
+
+    fn is_monotonic(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn a_receipt_that_is_held_up_on_its_way_mints_nothing() {
+    fn held_up<B: Bucket + Clone + Send + 'static>(bucket: B, clock: Arc<Interrupted>) {
+        let receipt = bucket.check_n(5).unwrap();
+        let (others, time) = (bucket.clone(), clock.clock.clone());
+        // While it is being given back, the five refill, and others take everything.
+        *clock.interruption.lock().unwrap() = Some(Box::new(move || {
+            time.advance(secs(5));
+            assert_eq!(others.passes(), 10);
+        }));
+        let returned = receipt.give_back();
+        assert_eq!((returned, bucket.passes()), (0, 0), "tokens returned, and calls that pass on top of the capacity");
+    }
+    let clock = || Arc::new(Interrupted { clock: ManualClock::new(), interruption: Mutex::default() });
+    let (one, other) = (clock(), clock());
+    let quota = quota("1/s;burst=10");
+    held_up(Gate::token_bucket(quota).clock(one.clone()).build().unwrap(), one);
+    held_up(Limiter::token_bucket(quota).clock(other.clone()).build().unwrap(), other);
+}
+
 #[test]
 fn a_place_that_is_given_back_goes_to_exactly_one_other() {
     on_both("1/h;burst=1", |bucket, _| {
@@ -914,7 +957,7 @@ fn a_client_that_has_used_something_survives_any_flood() {
 
 #[test]
 fn the_wait_of_a_full_limiter_suffices() {
-    for rate in ["1/d;burst=3", "5/s", "1000/s;burst=10", "1/us;burst=1000"] {
+    for rate in ["1/d;burst=3", "5/s", "1000/s;burst=10", "1/us;burst=1000", "1/ns;burst=1000", "4/ns"] {
         for max_keys in [1, 2, 100, 1000, 10_000] {
             let clock = ManualClock::new();
             let limiter = Limiter::token_bucket(quota(rate)).clock(clock.clone()).max_keys(max_keys).build().unwrap();

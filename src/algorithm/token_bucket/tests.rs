@@ -554,6 +554,15 @@ fn an_empty_bucket_fills_in_at_most_about_131_years() {
     }
 }
 
+/// Rates that need whole units of a nanosecond or two run out of them sooner.
+#[test]
+fn a_bucket_that_fills_in_less_is_not_called_too_slow() {
+    for (quota, years) in [("1/3ns;burst=1000000000000000000", 96), ("2/5ns;burst=1000000000000000000", 80)] {
+        let error = build(quota).unwrap_err();
+        assert!(matches!(error, BuildError::BurstTooLarge(_)), "{years} years, but {error}");
+    }
+}
+
 #[test]
 fn a_burst_must_fit_the_word_beside_the_rate() {
     assert!(build("4/ns;burst=412000000000000000").is_ok());
