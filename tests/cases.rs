@@ -832,6 +832,21 @@ fn a_receipt_that_is_held_up_on_its_way_mints_nothing() {
 }
 
 #[test]
+fn a_call_that_is_held_up_while_its_client_is_forgotten_counts_in_full() {
+    let clock = Arc::new(Interrupted { clock: ManualClock::new(), interruption: Mutex::default() });
+    let limiter = Limiter::token_bucket(quota("10/s")).clock(clock.clone()).build().unwrap();
+    limiter.drain();
+    let (others, time) = (limiter.clone(), clock.clock.clone());
+    // The call has read a time at which the client was drained. Before it goes on, the client is full, and forgotten.
+    *clock.interruption.lock().unwrap() = Some(Box::new(move || {
+        time.advance(secs(1));
+        assert_eq!((others.sweep(), others.len()), (1, 0));
+    }));
+    assert_eq!(limiter.check_n(CLIENT, 10).unwrap().remaining(), 0);
+    assert_eq!(limiter.passes(), 0);
+}
+
+#[test]
 fn a_place_that_is_given_back_goes_to_exactly_one_other() {
     on_both("1/h;burst=1", |bucket, _| {
         let race = || {
