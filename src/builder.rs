@@ -10,10 +10,10 @@ use ahash::RandomState;
 use std::hash::BuildHasher;
 
 /// The most live clients that a limiter holds unless it is told otherwise: 100 million, in at most 4 GiB.
-const MAX_KEYS: usize = 100_000_000;
+const MAX_KEYS: usize = if usize::BITS < 64 { MOST_KEYS } else { 100_000_000 };
 
-/// The bound of `max_keys`.
-const MOST_KEYS: usize = 1 << 40;
+/// The bound of `max_keys`: 2^40, or 2^20 where addresses have 32 bits.
+const MOST_KEYS: usize = 1 << (usize::BITS / 8 * 5);
 
 /// What a new client gets when the limiter already holds as many live ones as it may. A live client is never dropped to
 /// make room.
@@ -34,13 +34,29 @@ pub enum WhenFull {
 /// How an algorithm is made of its quota.
 type Make<A> = fn(Quota) -> Result<A, BuildError>;
 
+/// Where the clock comes from. The default one is calibrated when it is made, so only if it is needed.
+#[derive(Clone, Debug)]
+enum Source<C> {
+    Default(fn() -> C),
+    Given(C),
+}
+
+impl<C> Source<C> {
+    fn get(self) -> C {
+        match self {
+            Self::Default(make) => make(),
+            Self::Given(clock) => clock,
+        }
+    }
+}
+
 /// Builds a [`Limiter`]. Made by [`Limiter::token_bucket`].
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct LimiterBuilder<A, C = MonotonicClock, S = RandomState> {
     quota: Quota,
     make: Make<A>,
-    clock: C,
+    clock: Source<C>,
     hasher: S,
     max_keys: usize,
     when_full: WhenFull,
@@ -51,7 +67,7 @@ impl LimiterBuilder<TokenBucket> {
         Self {
             quota,
             make: TokenBucket::new,
-            clock: MonotonicClock::new(),
+            clock: Source::Default(MonotonicClock::new),
             hasher: RandomState::new(),
             max_keys: MAX_KEYS,
             when_full: WhenFull::default(),
@@ -63,7 +79,7 @@ impl<A: Algorithm, C: Clock, S: BuildHasher + Send + Sync + 'static> LimiterBuil
     /// The clock to go by, instead of [`MonotonicClock`].
     pub fn clock<D: Clock>(self, clock: D) -> LimiterBuilder<A, D, S> {
         let Self { quota, make, clock: _, hasher, max_keys, when_full } = self;
-        LimiterBuilder { quota, make, clock, hasher, max_keys, when_full }
+        LimiterBuilder { quota, make, clock: Source::Given(clock), hasher, max_keys, when_full }
     }
 
     /// The hasher of keys, instead of aHash with a random key.
@@ -76,8 +92,8 @@ impl<A: Algorithm, C: Clock, S: BuildHasher + Send + Sync + 'static> LimiterBuil
     }
 
     /// How many live clients the limiter holds, at least: from 1 to 2^40, 100 million by default. It may hold an eighth
-    /// more, idle ones not yet dropped among them. A client takes 16 bytes, and the table of a full limiter at most 43 a
-    /// client; twice that for a moment while it grows.
+    /// more, idle ones not yet dropped among them. A place takes 16 bytes, and the table of a full limiter at most 48 bytes
+    /// for each of `max_keys`; twice that for a moment while it moves, besides what was retired and cannot be freed yet.
     pub fn max_keys(mut self, clients: usize) -> Self {
         self.max_keys = clients;
         self
@@ -102,7 +118,7 @@ impl<A: Algorithm, C: Clock, S: BuildHasher + Send + Sync + 'static> LimiterBuil
         let algorithm = (self.make)(self.quota)?;
         match self.max_keys {
             0 => Err(BuildError::ZeroMaxKeys),
-            1..=MOST_KEYS => Limiter::new(algorithm, self.clock, self.hasher, self.max_keys, self.when_full),
+            1..=MOST_KEYS => Limiter::new(algorithm, self.clock.get(), self.hasher, self.max_keys, self.when_full),
             too_large => Err(BuildError::MaxKeysTooLarge(too_large)),
         }
     }
@@ -114,19 +130,19 @@ impl<A: Algorithm, C: Clock, S: BuildHasher + Send + Sync + 'static> LimiterBuil
 pub struct GateBuilder<A, C = MonotonicClock> {
     quota: Quota,
     make: Make<A>,
-    clock: C,
+    clock: Source<C>,
 }
 
 impl GateBuilder<TokenBucket> {
     pub(crate) fn token_bucket(quota: Quota) -> Self {
-        Self { quota, make: TokenBucket::new, clock: MonotonicClock::new() }
+        Self { quota, make: TokenBucket::new, clock: Source::Default(MonotonicClock::new) }
     }
 }
 
 impl<A: Algorithm, C: Clock> GateBuilder<A, C> {
     /// The clock to go by, instead of [`MonotonicClock`].
     pub fn clock<D: Clock>(self, clock: D) -> GateBuilder<A, D> {
-        GateBuilder { quota: self.quota, make: self.make, clock }
+        GateBuilder { quota: self.quota, make: self.make, clock: Source::Given(clock) }
     }
 
     /// Builds the gate; its time starts now.
@@ -135,6 +151,6 @@ impl<A: Algorithm, C: Clock> GateBuilder<A, C> {
     ///
     /// Those of [`LimiterBuilder::build`] that concern the quota.
     pub fn build(self) -> Result<Gate<A, C>, BuildError> {
-        Ok(Gate::new((self.make)(self.quota)?, self.clock))
+        Ok(Gate::new((self.make)(self.quota)?, self.clock.get()))
     }
 }

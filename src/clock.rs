@@ -24,8 +24,8 @@
 
 mod manual;
 mod monotonic;
-mod timeline;
-mod tsc;
+pub(crate) mod timeline;
+pub(crate) mod tsc;
 
 use std::sync::Arc;
 use std::time::Duration;

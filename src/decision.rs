@@ -110,11 +110,16 @@ impl Denied {
     /// [`Reason::Limited`], and never zero.
     ///
     /// `None` for [`Reason::Never`], and where the wait ends past the limiter's time horizon (30 years or more of
-    /// uptime). For [`Reason::Full`] it is a wait that is long enough; a place is often free sooner.
+    /// uptime). For [`Reason::Full`] it is a wait that is long enough, of a millisecond or more, unless an idle
+    /// [`Session`](crate::Session) keeps the limiter from making room; a place is often free sooner.
     pub fn retry_after(&self) -> Option<Duration> {
         let Snapshot { algorithm, payload, now } = self.snapshot;
-        let cost = if self.reason == Reason::Full { algorithm.limit() } else { self.cost };
-        algorithm.retry_after(payload, now, cost).map(Duration::from_nanos)
+        match self.reason {
+            // The limiter looks for places less than a millisecond apart.
+            Reason::Full => algorithm.retry_after(payload, now, algorithm.limit()).map(|wait| wait.max(1_000_000)),
+            _ => algorithm.retry_after(payload, now, self.cost),
+        }
+        .map(Duration::from_nanos)
     }
 
     /// Why the call was refused.

@@ -77,9 +77,7 @@ impl<A: Algorithm, C: Clock> Gate<A, C> {
             None => Step::Keep(Err(payload)),
         };
         match core.word.apply(charge).never_frozen() {
-            Ok(payload) => {
-                Ok(Allowed { snapshot: core.snapshot(payload, now), receipt: core.entry.receipt(0, cost) })
-            }
+            Ok(payload) => Ok(Allowed { snapshot: core.snapshot(payload, now), receipt: core.entry.receipt(0, cost) }),
             Err(payload) => Err(Denied { snapshot: core.snapshot(payload, now), cost, reason: Reason::Limited }),
         }
     }

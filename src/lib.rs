@@ -5,7 +5,17 @@
 //! Three layers, each knowing only the one below: *algorithms* are pure functions on one 64-bit word; the *map* finds a
 //! client's word and updates it by CAS; the *faces* ([`Limiter`], [`Session`], [`Gate`]) read the clock, hash the key and
 //! pin the epoch. `docs/design.md` in the repository explains the whole as questions and answers.
-#![cfg_attr(tollgate_loom, allow(dead_code, missing_docs, unused_imports, rustdoc::broken_intra_doc_links))]
+#![cfg_attr(
+    tollgate_loom,
+    allow(
+        dead_code,
+        missing_docs,
+        unused_imports,
+        clippy::len_without_is_empty,
+        clippy::new_without_default,
+        rustdoc::broken_intra_doc_links
+    )
+)]
 
 mod algorithm;
 #[cfg(not(tollgate_loom))]
@@ -31,7 +41,7 @@ mod sync;
 #[doc(hidden)]
 pub mod sync;
 
-pub use algorithm::{Algorithm, TokenBucket};
+pub use algorithm::{Algorithm, Answers, TokenBucket};
 pub use clock::{Clock, ManualClock, MonotonicClock};
 pub use error::BuildError;
 pub use quota::{Excerpt, Quota, QuotaError};
@@ -48,7 +58,9 @@ pub use {
 #[cfg(tollgate_loom)]
 #[allow(missing_docs)]
 pub mod model {
-    pub use crate::algorithm::{Answers, Any, sealed::Sealed};
+    pub use crate::algorithm::{Any, sealed::Sealed};
+    pub use crate::clock::timeline::Timeline;
+    pub use crate::clock::tsc::{Sample, Tsc};
     pub use crate::epoch::Guard;
     pub use crate::map::migration::Stop;
     pub use crate::map::{Charge, Map, graveyard::Graveyard, room::Room, slot::Fingerprint};

@@ -21,7 +21,8 @@ use std::sync::Arc;
 ///
 /// All methods take `&self` and never block: put a limiter into a `static` or share it by cloning, as clones share one
 /// state. A check of a client that is known reads the clock, one cache line of its own, and writes one word; it allocates
-/// nothing. A refusal writes nothing at all.
+/// nothing. A refusal writes nothing at all. Now and then a check has a piece of upkeep to do beside that: it moves a few
+/// clients to another table, or makes one.
 ///
 /// A client is known by the 64-bit keyed hash of its key. Keys are not stored, and clients that have their whole limit
 /// again are forgotten by themselves. With n live clients, some two of them share a state with a probability below
@@ -40,6 +41,9 @@ use std::sync::Arc;
 pub struct Limiter<A = TokenBucket, C = MonotonicClock, S = RandomState> {
     core: Arc<Core<A, C, S>>,
 }
+
+/// Stands in a receipt for the bucket that clients without a place share. No client has this fingerprint.
+const SHARED: u64 = 0;
 
 /// What all clones of a limiter share.
 pub(crate) struct Core<A, C, S> {
@@ -133,16 +137,16 @@ impl<A: Algorithm, C: Clock, S: BuildHasher + Send + Sync + 'static> Limiter<A, 
         core.map.reset(core.locate(&core.map.pin(), key), core.time.now())
     }
 
-    /// Starts a run of checks on this thread that shares one pin of the epoch, which is a sixth of the time of a single
-    /// check or more.
+    /// Starts a run of checks on this thread that shares one pin of the epoch, a good part of the time of a single check.
     pub fn session(&self) -> Session<'_, A, C, S> {
         Session::new(&self.core)
     }
 
-    /// Forgets every client that has its whole limit, fits the table to the others, and returns how many it forgot.
+    /// Forgets every client that has its whole limit, and fits the table to the others. Returns how many clients this call
+    /// forgot; others may forget some at the same time.
     ///
-    /// Never needed: a limiter forgets by itself as it is called. It does the work of one migration in this thread (about
-    /// 10 milliseconds a million slots), and other threads help if they call meanwhile; nobody waits.
+    /// Never needed: a limiter forgets by itself as it is called. It copies the table in this thread, and other threads help
+    /// if they call meanwhile; nobody waits. It does nothing while an idle [`Session`] keeps too much from being freed.
     pub fn sweep(&self) -> usize {
         self.core.map.sweep(self.core.time.now())
     }
@@ -208,6 +212,7 @@ impl<A: Algorithm, C: Clock, S: BuildHasher> Core<A, C, S> {
         let snapshot = self.snapshot(payload, now);
         match outcome {
             Outcome::Charged => Ok(Allowed { snapshot, receipt: self.entry.receipt(spot.client().get(), cost) }),
+            Outcome::ChargedShared => Ok(Allowed { snapshot, receipt: self.entry.receipt(SHARED, cost) }),
             Outcome::Uncharged => Ok(Allowed { snapshot, receipt: Receipt::NOTHING }),
             Outcome::Refused(reason) => Err(Denied { snapshot, cost, reason }),
         }
@@ -243,7 +248,12 @@ impl<A: Algorithm, C: Clock, S: BuildHasher> Core<A, C, S> {
                 Verdict { outcome: Outcome::Refused(Reason::Full), payload: fresh(algorithm.limit()), now }
             }
             WhenFull::Allow => Verdict { outcome: Outcome::Uncharged, payload: fresh(cost), now },
-            WhenFull::Shared => self.map.charge_shared(now, cost).into(),
+            WhenFull::Shared => match self.map.charge_shared(now, cost).into() {
+                Verdict { outcome: Outcome::Charged, payload, now } => {
+                    Verdict { outcome: Outcome::ChargedShared, payload, now }
+                }
+                refused => refused,
+            },
         }
     }
 
@@ -262,6 +272,7 @@ struct Verdict {
 
 enum Outcome {
     Charged,
+    ChargedShared,
     Uncharged,
     Refused(Reason),
 }
@@ -279,6 +290,9 @@ impl From<Charge> for Verdict {
 
 impl<A: Algorithm, C: Clock, S: BuildHasher + Send + Sync> GiveBack for Core<A, C, S> {
     fn give_back(&self, fingerprint: u64, cost: u64, taken: u64) -> u64 {
+        if fingerprint == SHARED {
+            return self.map.give_back_shared(self.time.now(), cost, taken);
+        }
         let guard = self.map.pin();
         self.map.give_back(self.map.locate(&guard, Fingerprint::new(fingerprint)), self.time.now(), cost, taken)
     }

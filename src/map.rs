@@ -8,7 +8,7 @@
 //! three quarters of the slots, which the [`room`] of a table counts.
 //!
 //! Nothing is ever deleted from a table. Growing, shrinking and forgetting idle clients are one mechanism: the
-//! [`migration`] to a new table, which takes along only what is not idle. Every call moves a chunk of it, so nobody waits
+//! [`migration`] to a new table, which takes along only what is not idle. Every charge moves a chunk of it, so nobody waits
 //! for anybody. [`upkeep`] decides when to start one. The old table is retired through the epoch, laid down in the
 //! [`graveyard`] and freed there in pieces.
 //!
@@ -16,7 +16,7 @@
 //!
 //! The old table comes first, always. A client may be used in the new one only when its slot in the old one is moved, or
 //! its probe in the old one meets a sealed slot, or runs through the whole table and meets neither the client nor an
-//! empty slot. Who would meet an empty slot there seals it. So a client is never live in both.
+//! empty slot. A charge that meets an empty slot there seals it. So a client is never live in both.
 //!
 //! # Idle clients
 //!
@@ -87,8 +87,12 @@ impl Spot<'_> {
 /// What to do about a client that is not held.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Absent {
+    /// Give it a place.
     Claim,
-    Leave,
+    /// Take it for what those without a place share, if they share anything.
+    Share,
+    /// Nothing: it has nothing used.
+    Ignore,
 }
 
 /// All clients of one limiter.
@@ -107,7 +111,7 @@ impl<A: Algorithm> Map<A> {
     /// An empty map for at least `max_keys` live clients. With `shared`, clients that find no room share one word.
     pub fn new(algorithm: A, max_keys: usize, shared: bool) -> io::Result<Self> {
         let sizes = Sizes::new(max_keys);
-        let first = Table::new(sizes.first(), sizes.limit(sizes.first()), 0, 0, 0)?;
+        let first = Table::new(Table::allocate(sizes.first())?, sizes.limit(sizes.first()), 0, 0, 0);
         Ok(Self {
             root: AtomicPtr::new(Box::into_raw(first)),
             algorithm,
@@ -139,12 +143,11 @@ impl<A: Algorithm> Map<A> {
     /// Takes `cost` tokens, from 1 to the limit.
     #[inline(always)]
     pub fn charge(&self, spot: Spot<'_>, now: u64, cost: u64) -> Charge {
-        let charged = self.update(spot, now, Absent::Claim, |payload, now| {
-            match self.algorithm.charge(payload, now, cost) {
+        let charged =
+            self.update(spot, now, Absent::Claim, |payload, now| match self.algorithm.charge(payload, now, cost) {
                 Some(payload) => Step::Write(payload, Charge::Allowed { payload, now }),
                 None => Step::Keep(Charge::Refused { payload, now }),
-            }
-        });
+            });
         charged.unwrap_or(Charge::Full)
     }
 
@@ -159,33 +162,49 @@ impl<A: Algorithm> Map<A> {
 
     /// Undoes a charge; returns the tokens put back.
     pub fn give_back(&self, spot: Spot<'_>, now: u64, cost: u64, taken: u64) -> u64 {
-        self.put_back(spot, now, |payload, now| self.algorithm.give_back(payload, now, cost, taken))
+        self.put_back(spot, now, Absent::Ignore, |payload, now| self.algorithm.give_back(payload, now, cost, taken))
+    }
+
+    /// Undoes a charge of the word that all clients without a place share; returns the tokens put back.
+    pub fn give_back_shared(&self, now: u64, cost: u64, taken: u64) -> u64 {
+        let step = |payload| match self.algorithm.give_back(payload, now, cost, taken) {
+            Some((payload, tokens)) => Step::Write(payload, tokens),
+            None => Step::Keep(0),
+        };
+        self.shared.as_ref().map_or(0, |word| word.apply(step).never_frozen())
     }
 
     /// Puts tokens back; returns how many found room.
     pub fn refund(&self, spot: Spot<'_>, now: u64, tokens: u64) -> u64 {
-        self.put_back(spot, now, |payload, now| self.algorithm.refund(payload, now, tokens))
+        self.put_back(spot, now, Absent::Share, |payload, now| self.algorithm.refund(payload, now, tokens))
     }
 
     /// Makes a client as good as new; returns whether it was not.
     pub fn reset(&self, spot: Spot<'_>, now: u64) -> bool {
-        self.put_back(spot, now, |payload, now| self.algorithm.reset(payload, now).map(|payload| (payload, 1)))
-            > 0
+        self.put_back(spot, now, Absent::Share, |payload, now| {
+            self.algorithm.reset(payload, now).map(|payload| (payload, 1))
+        }) > 0
     }
 
     /// A client's payload, and the instant at which it is to be read. Writes nothing.
     pub fn peek(&self, spot: Spot<'_>, now: u64) -> (u64, u64) {
-        let seen = self.update(spot, now, Absent::Leave, |payload, now| Step::Keep((payload, now)));
+        let seen = self.update(spot, now, Absent::Share, |payload, now| Step::Keep((payload, now)));
         seen.unwrap_or((0, now))
     }
 
-    fn put_back(&self, spot: Spot<'_>, now: u64, transition: impl Fn(u64, u64) -> Option<(u64, u64)>) -> u64 {
+    fn put_back(
+        &self,
+        spot: Spot<'_>,
+        now: u64,
+        absent: Absent,
+        transition: impl Fn(u64, u64) -> Option<(u64, u64)>,
+    ) -> u64 {
         let guard = spot.guard;
         let step = |payload, now| match transition(payload, now) {
             Some((payload, tokens)) => Step::Write(payload, tokens),
             None => Step::Keep(0),
         };
-        let tokens = self.update(spot, now, Absent::Leave, step).unwrap_or(0);
+        let tokens = self.update(spot, now, absent, step).unwrap_or(0);
         if tokens > 0 {
             self.expect_idle(guard);
         }
@@ -200,7 +219,7 @@ impl<A: Algorithm> Map<A> {
             && let Some(slot) = home.find(client).or_else(|| table.find_beyond(home, client))
         {
             let now = now.max(table.birth().floor);
-            if let Applied::Done(outcome) = slot.word.apply(|payload| step(self.or_shared(payload), now)) {
+            if let Applied::Done(outcome) = slot.word.apply(|payload| step(self.or_shared(payload, absent), now)) {
                 return Some(outcome);
             }
         }
@@ -225,7 +244,7 @@ impl<A: Algorithm> Map<A> {
         loop {
             let at = now.max(table.birth().floor);
             let next = match table.find(client) {
-                Found::Slot(slot) => match slot.word.apply(|payload| step(self.or_shared(payload), at)) {
+                Found::Slot(slot) => match slot.word.apply(|payload| step(self.or_shared(payload, absent), at)) {
                     Applied::Done(outcome) => return Some(outcome),
                     Applied::Moved => table.next(guard),
                     Applied::Frozen => table.next(guard).inspect(|next| {
@@ -234,12 +253,18 @@ impl<A: Algorithm> Map<A> {
                 },
                 Found::Sealed => table.next(guard),
                 Found::Empty(slot) => match (table.next(guard), absent) {
-                    (Some(next), Absent::Leave) => Some(next),
                     (Some(next), Absent::Claim) => match slot.seal() {
                         Ok(()) | Err(slot::Owner::Sealed) => Some(next),
                         Err(_) => continue,
                     },
-                    (None, Absent::Leave) => return Some(self.update_absent(|payload| step(payload, at))),
+                    (Some(next), _) => Some(next),
+                    // A refusal takes no place.
+                    (None, Absent::Claim)
+                        if self.shared.is_some()
+                            && let Step::Keep(outcome) = step(self.or_shared(0, absent), at) =>
+                    {
+                        return Some(outcome);
+                    }
                     (None, Absent::Claim) if table.room.take() => {
                         if slot.claim(client).is_err() {
                             table.room.give(1);
@@ -247,10 +272,11 @@ impl<A: Algorithm> Map<A> {
                         continue;
                     }
                     (None, Absent::Claim) => None,
+                    (None, _) => return Some(self.update_absent(absent, |payload| step(payload, at))),
                 },
                 Found::Nowhere => match (table.next(guard), absent) {
-                    (None, Absent::Leave) => return Some(self.update_absent(|payload| step(payload, at))),
-                    (next, _) => next,
+                    (next, Absent::Claim) | (next @ Some(_), _) => next,
+                    (None, _) => return Some(self.update_absent(absent, |payload| step(payload, at))),
                 },
             };
             table = match next {
@@ -262,11 +288,11 @@ impl<A: Algorithm> Map<A> {
     }
 
     /// Runs `step` for a client that is not held.
-    fn update_absent<R>(&self, step: impl Fn(u64) -> Step<R>) -> R {
+    fn update_absent<R>(&self, absent: Absent, step: impl Fn(u64) -> Step<R>) -> R {
         match &self.shared {
-            Some(word) => word.apply(step).never_frozen(),
+            Some(word) if absent == Absent::Share => word.apply(step).never_frozen(),
             // Nothing was used, so there is nothing to put back.
-            None => match step(0) {
+            _ => match step(0) {
                 Step::Keep(outcome) | Step::Write(_, outcome) => outcome,
             },
         }
@@ -275,9 +301,9 @@ impl<A: Algorithm> Map<A> {
     /// A client that was never charged has what the clients without a place share, where they share anything: so getting
     /// a place gives nobody a fresh bucket.
     #[inline]
-    fn or_shared(&self, payload: u64) -> u64 {
+    fn or_shared(&self, payload: u64, absent: Absent) -> u64 {
         match (payload, &self.shared) {
-            (0, Some(word)) => word.apply(Step::Keep).never_frozen(),
+            (0, Some(word)) if absent != Absent::Ignore => word.apply(Step::Keep).never_frozen(),
             (payload, _) => payload,
         }
     }
@@ -293,6 +319,12 @@ impl<A: Algorithm> Map<A> {
         unsafe { &*root }
     }
 
+    /// The root, and the table that it is moving to.
+    fn tables<'g>(&self, guard: &'g Guard) -> (&'g Table, Option<&'g Table>) {
+        let root = self.root(guard);
+        (root, root.next(guard))
+    }
+
     /// Whether the root is another table than when `mark` was made.
     #[inline]
     pub(crate) fn root_mark(&self) -> usize {
@@ -303,25 +335,24 @@ impl<A: Algorithm> Map<A> {
     /// Clients held; exact while nobody calls.
     pub fn len(&self) -> usize {
         let guard = self.pin();
-        let root = self.root(&guard);
-        match root.next(&guard) {
-            None => root.claimed(),
+        match self.tables(&guard) {
+            (root, None) => root.claimed(),
             // What was set aside for this table's clients was counted when the migration started.
-            Some(next) => (next.claimed() + root.claimed()).saturating_sub(next.birth().reserved),
+            (root, Some(next)) => (next.claimed() + root.claimed()).saturating_sub(next.birth().reserved),
         }
     }
 
     /// Bytes held, what was retired and not yet freed included.
     pub fn memory_bytes(&self) -> usize {
         let guard = self.pin();
-        let root = self.root(&guard);
-        let next = root.next(&guard).map_or(0, Table::bytes);
-        size_of::<Self>() + root.bytes() + next + self.graveyard.bytes()
+        let (root, next) = self.tables(&guard);
+        size_of::<Self>() + root.bytes() + next.map_or(0, Table::bytes) + self.graveyard.bytes()
     }
 }
 
 impl<A> Drop for Map<A> {
     fn drop(&mut self) {
+        self.reclaim(&mut self.epoch.pin());
         let mut table = self.root.load(Ordering::Acquire);
         while !table.is_null() {
             // SAFETY: nobody else has the map. The root and what it is moving to were never retired, and all that was is

@@ -972,7 +972,9 @@ fn a_client_that_has_used_something_survives_any_flood() {
 
 #[test]
 fn the_wait_of_a_full_limiter_suffices() {
-    for rate in ["1/d;burst=3", "5/s", "1000/s;burst=10", "1/us;burst=1000", "1/ns;burst=1000", "4/ns"] {
+    const RATES: [&str; 7] =
+        ["1/d;burst=3", "5/s", "1000/s;burst=10", "1/us;burst=1000", "1/us;burst=1", "1/ns;burst=1000", "4/ns"];
+    for rate in RATES {
         for max_keys in [1, 2, 100, 1000, 10_000] {
             let clock = ManualClock::new();
             let limiter = Limiter::token_bucket(quota(rate)).clock(clock.clone()).max_keys(max_keys).build().unwrap();
@@ -983,6 +985,38 @@ fn the_wait_of_a_full_limiter_suffices() {
             assert!(limiter.allow("stranger"), "{rate} with {max_keys}");
         }
     }
+}
+
+#[test]
+fn a_receipt_gives_the_shared_bucket_no_more_than_was_taken_from_it() {
+    let clock = ManualClock::new();
+    let limiter = bounded(WhenFull::Shared, &clock);
+    let receipt = limiter.check("early").unwrap();
+    limiter.reset("early");
+    limiter.sweep();
+    assert!((0..11_250_u64).all(|client| limiter.check_n(&client, 5).is_ok()));
+    // From here on "early" has no place, and its receipt is for one that it had.
+    let shared = limiter.check("stranger").unwrap();
+    let left = limiter.peek("stranger").remaining();
+    assert_eq!(receipt.give_back(), 0);
+    assert_eq!(limiter.peek("stranger").remaining(), left);
+    assert_eq!(shared.give_back(), 1);
+    assert_eq!(limiter.peek("stranger").remaining(), left + 1);
+}
+
+#[test]
+fn a_refused_newcomer_takes_no_place() {
+    let clock = ManualClock::new();
+    let limiter = bounded(WhenFull::Shared, &clock);
+    let held = 11_250;
+    assert!((0..held as u64).all(|client| limiter.check_n(&client, 5).is_ok()));
+    while limiter.allow("stranger") {}
+    // Places are free again, and the shared bucket is empty.
+    (0..10).for_each(|client: u64| assert!(limiter.reset(&client)));
+    limiter.sweep();
+    assert_eq!(limiter.len(), held - 10);
+    assert!((0..5).all(|n| !limiter.allow(&format!("newcomer {n}"))));
+    assert_eq!(limiter.len(), held - 10);
 }
 
 #[test]

@@ -80,9 +80,9 @@ pub fn bucket(burst: u64) -> TokenBucket {
     TokenBucket::of(tollgate::Quota::per(1, Duration::from_nanos(1)).burst(burst))
 }
 
-/// A client whose probe starts at the slot `n` of a table of 8 slots: one line holds two.
+/// A client whose probe starts at the line `n / 2` of a table of 8 slots, in 4 lines.
 pub fn client(n: u64) -> Fingerprint {
-    Fingerprint::new(n << 61 | n + 2)
+    Fingerprint::new((n << 61) | (n + 2))
 }
 
 pub type Buckets = Map<TokenBucket>;
@@ -111,10 +111,7 @@ pub fn drain(map: &Buckets, client: Fingerprint, now: u64) -> u64 {
 }
 
 /// Runs `a` and `b` at the same time.
-pub fn race<A: 'static, B: 'static>(
-    a: impl FnOnce() -> A + 'static,
-    b: impl FnOnce() -> B + 'static,
-) -> (A, B) {
+pub fn race<A: 'static, B: 'static>(a: impl FnOnce() -> A + 'static, b: impl FnOnce() -> B + 'static) -> (A, B) {
     let other = loom::thread::spawn(a);
     let b = b();
     (other.join().unwrap(), b)

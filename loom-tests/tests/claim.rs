@@ -36,7 +36,7 @@ fn two_clients_that_collide_get_a_slot_each() {
 
 #[test]
 fn claims_beyond_the_table_grow_it_and_lose_nobody() {
-    model("claims_beyond_the_table_grow_it_and_lose_nobody", move || {
+    model_at_most(1, "claims_beyond_the_table_grow_it_and_lose_nobody", move || {
         let map = buckets(1);
         assert!(charge(&map, client(0), NOW));
         let (a, b) = (map.clone(), map.clone());
@@ -95,7 +95,7 @@ fn charge_any(map: &Map<TokenBucket>, n: u64, now: u64) -> Charge {
 
 #[test]
 fn a_full_map_refuses_new_clients_and_keeps_the_old() {
-    model("a_full_map_refuses_new_clients_and_keeps_the_old", move || {
+    model_at_most(2, "a_full_map_refuses_new_clients_and_keeps_the_old", move || {
         let map = full_map();
         let (a, b) = (map.clone(), map.clone());
         let (stranger, known) = race(move || charge_any(&a, 2, NOW), move || charge(&b, client(0), NOW));
@@ -109,14 +109,14 @@ fn a_full_map_refuses_new_clients_and_keeps_the_old() {
 fn a_full_map_makes_room_of_an_idle_client() {
     let seen = Seen::default();
     let outcomes = seen.clone();
-    model("a_full_map_makes_room_of_an_idle_client", move || {
+    model_at_most(2, "a_full_map_makes_room_of_an_idle_client", move || {
         let map = full_map();
         // Both clients are idle from NOW + 1, and one is charged again at the same time as a new one comes.
         let (a, b) = (map.clone(), map.clone());
-        let (stranger, known) =
-            race(move || matches!(charge_any(&a, 2, NOW + 1), Charge::Allowed { .. }), move || {
-                matches!(charge_any(&b, 0, NOW + 1), Charge::Allowed { .. })
-            });
+        let (stranger, known) = race(
+            move || matches!(charge_any(&a, 2, NOW + 1), Charge::Allowed { .. }),
+            move || matches!(charge_any(&b, 0, NOW + 1), Charge::Allowed { .. }),
+        );
         assert!(known, "a client that is held, or for which two places are free");
         assert!(map.len() <= 2);
         assert_eq!(drain(&map, client(0), NOW + 1), 1);

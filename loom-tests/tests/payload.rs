@@ -5,8 +5,8 @@
 use loom::cell::UnsafeCell;
 use loom_tests::*;
 use std::sync::Arc;
-use tollgate::Algorithm;
-use tollgate::model::{Answers, Any, Charge, Map, Sealed, Stop};
+use tollgate::model::{Any, Charge, Map, Sealed, Stop};
+use tollgate::{Algorithm, Answers};
 
 const NOW: u64 = 10;
 

@@ -16,7 +16,7 @@ fn a_charge_meets_the_swing_on_the_real_epoch() {
         let ((), ()) = race(
             move || {
                 let (payload, now) = a.peek(a.locate(&a.pin(), client(0)), NOW);
-                use tollgate::model::Answers;
+                use tollgate::Answers;
                 assert_eq!(bucket(2).remaining(payload, now), 1);
             },
             move || b.help_once(&b.pin()),

@@ -47,10 +47,8 @@ fn a_refund_is_seen_whole_or_not_at_all() {
         let map = buckets(2);
         assert_eq!(drain(&map, client(0), NOW), 2);
         let (a, b) = (map.clone(), map.clone());
-        let (passed, refunded) = race(
-            move || charge(&a, client(0), NOW),
-            move || b.refund(b.locate(&b.pin(), client(0)), NOW, 2),
-        );
+        let (passed, refunded) =
+            race(move || charge(&a, client(0), NOW), move || b.refund(b.locate(&b.pin(), client(0)), NOW, 2));
         assert_eq!(refunded, 2);
         let left = drain(&map, client(0), NOW);
         assert_eq!(u64::from(passed) + left, 2);
@@ -107,7 +105,7 @@ fn a_peek_sees_a_level_that_was() {
             move || charge(&a, client(0), NOW) && charge(&a, client(0), NOW),
             move || b.peek(b.locate(&b.pin(), client(0)), NOW),
         );
-        use tollgate::model::Answers;
+        use tollgate::Answers;
         outcomes.add(bucket(2).remaining(payload, now));
     });
     seen.are([0, 1, 2]);

@@ -14,7 +14,7 @@ use super::Clock;
 use crate::sync::{AtomicU64, Ordering};
 
 /// A clock with its origin moved to the moment of creation, and with its steps back taken out.
-pub(crate) struct Timeline<C> {
+pub struct Timeline<C> {
     clock: C,
     /// The clock's first reading.
     origin: u64,
@@ -26,7 +26,7 @@ pub(crate) struct Timeline<C> {
 
 impl<C: Clock> Timeline<C> {
     /// A timeline that starts at the clock's present reading.
-    pub(crate) fn new(clock: C) -> Self {
+    pub fn new(clock: C) -> Self {
         Self {
             origin: clock.now(),
             latest: CachePadded::new(AtomicU64::new(0)),
@@ -37,7 +37,7 @@ impl<C: Clock> Timeline<C> {
 
     /// Nanoseconds since the origin; 0 for a clock that reads less than it did then.
     #[inline]
-    pub(crate) fn now(&self) -> u64 {
+    pub fn now(&self) -> u64 {
         let reading = self.clock.now().saturating_sub(self.origin);
         if self.monotonic {
             return reading;
@@ -51,7 +51,7 @@ impl<C: Clock> Timeline<C> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(tollgate_loom)))]
 mod tests {
     use std::time::Duration;
 

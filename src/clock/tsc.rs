@@ -71,14 +71,14 @@ const BRACKETS: u32 = 16;
 
 /// A tick and the nanoseconds of `Instant` just before it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sample {
-    tick: u64,
-    nanos: u64,
+pub struct Sample {
+    pub tick: u64,
+    pub nanos: u64,
 }
 
 impl Sample {
     /// The closest pair of a few: the one whose ticks around the reading of `Instant` lie tightest.
-    pub(super) fn take(tick: impl Fn() -> u64, instant: impl Fn() -> u64) -> Self {
+    pub fn take(tick: impl Fn() -> u64, instant: impl Fn() -> u64) -> Self {
         let bracket = || {
             let before = tick();
             let nanos = instant();
@@ -99,7 +99,7 @@ impl Sample {
 
 /// A counter, its scale, and how it stands to `Instant`.
 #[derive(Debug)]
-pub(super) struct Tsc {
+pub struct Tsc {
     /// The tick from which the scale applies.
     start_tick: u64,
     /// The reading at `start_tick`, in nanoseconds.
@@ -120,7 +120,7 @@ impl Tsc {
     /// A counter that goes on from `last` at a little less than the rate between the two samples.
     ///
     /// `None` if no time or no ticks lie between them, or less than about one tick a nanosecond.
-    pub(super) fn calibrated(first: Sample, last: Sample) -> Option<Self> {
+    pub fn calibrated(first: Sample, last: Sample) -> Option<Self> {
         let ticks = u128::from(last.tick.checked_sub(first.tick)?);
         let nanos = u128::from(last.nanos.checked_sub(first.nanos)?);
         // Neither product overflows: 64 + 32 + 20 bits, and 64 + 20.
@@ -142,7 +142,7 @@ impl Tsc {
     /// `tick` reads the counter, and may return anything; `instant` reads `Instant`, and must not go
     /// back between calls one of which happens before the other.
     #[inline]
-    pub(super) fn read(&self, tick: impl Fn() -> u64, instant: impl Fn() -> u64) -> u64 {
+    pub fn read(&self, tick: impl Fn() -> u64, instant: impl Fn() -> u64) -> u64 {
         let before = tick();
         // Acquires the lead that was raised before `synced` was published. On x86-64 it costs
         // nothing.

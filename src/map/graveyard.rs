@@ -1,7 +1,8 @@
 //! Tables that nobody can reach any more, waiting to be freed in pieces.
 //!
 //! Freeing a large table takes milliseconds, too long for the call in which the epoch happens to end. So the epoch's
-//! callback only lays the table down here, and calls that are doing maintenance anyway free one piece each.
+//! callback only lays the table down here, and calls that are doing maintenance anyway free one piece each. Only what is
+//! still held by a guard when its limiter is dropped is freed whole, when that guard is gone.
 
 use super::table::Table;
 use crate::epoch::Guard;
@@ -134,7 +135,7 @@ impl Drop for Graveyard {
 impl Graveyard {
     /// Retires and buries a table of two lines.
     pub fn bury_one(&self) {
-        let table = Table::new(4, 2, 0, 0, 0).expect("memory");
+        let table = Table::new(Table::allocate(4).expect("memory"), 2, 0, 0, 0);
         self.expect(table.bytes());
         self.bury(table);
     }

@@ -37,15 +37,18 @@ impl<A: Algorithm> Map<A> {
     /// somebody else was first.
     pub(super) fn start(&self, guard: &Guard, table: &Table, now: u64, aim: Aim) -> bool {
         let birth = table.birth();
+        // The memory first: without it, the table goes on as it is. Its size is a guess until the room is closed.
+        let guess = self.sizes.next(table, table.claimed(), aim);
+        let Ok(lines) = Table::allocate(guess) else { return false };
         let spent = birth.limit - table.room.close().min(birth.limit);
         if table.next(guard).is_some() {
             return true;
         }
         let slots = self.sizes.next(table, spent, aim);
+        let lines = if slots == guess { Ok(lines) } else { Table::allocate(slots) };
+        let Ok(lines) = lines else { return false };
         let floor = birth.floor.max(now);
-        let Ok(next) = Table::new(slots, self.sizes.limit(slots), spent, floor, birth.generation + 1) else {
-            return false;
-        };
+        let next = Table::new(lines, self.sizes.limit(slots), spent, floor, birth.generation + 1);
         if slots > Self::SETTLED {
             // By then whatever the new table starts with is idle. Helpers learn of earlier times on the way.
             next.due_at.store(floor.saturating_add(self.algorithm.longest_idle()), Ordering::Relaxed);

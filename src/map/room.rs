@@ -60,6 +60,11 @@ impl Room {
         self.cells().map(|cell| cell.load(Ordering::Relaxed) & !CLOSED).sum()
     }
 
+    /// Bytes that the stripes take.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_val(&*self.stripes)
+    }
+
     fn cells(&self) -> impl Iterator<Item = &AtomicUsize> {
         std::iter::once(&*self.pool).chain(self.stripes.iter().map(|stripe| &**stripe))
     }

@@ -1,6 +1,6 @@
 //! When to migrate, and to what size.
 //!
-//! A migration is due when the room of the table is spent, and when it would give memory back. In both cases one call
+//! A migration is due when the room of the table is spent, and when it would give memory back. In both cases a call
 //! *looks*: it reads a few chunks of the table. Where the room is spent, the next table is twice as large, or of the same
 //! size if at least half of the clients seen are idle: then each chunk that is moved frees more places than a call needs.
 //! For memory, a call looks at a time that the last look or the last migration learned. If at least half of the clients
@@ -119,6 +119,19 @@ impl Sample {
 impl<A> Map<A> {
     /// Tables of up to this many slots (128 KiB) are not migrated to save memory.
     pub(super) const SETTLED: usize = if cfg!(tollgate_loom) { SMALLEST } else { 8192 };
+
+    /// Frees what is retired, as far as no guard but this one holds it.
+    pub(super) fn reclaim(&self, guard: &mut Guard) {
+        const TRIES: usize = 8;
+        for _ in 0..TRIES {
+            if self.graveyard.bytes() == 0 {
+                return;
+            }
+            guard.repin();
+            guard.flush();
+            while self.graveyard.free_piece() {}
+        }
+    }
 }
 
 impl<A: Algorithm> Map<A> {
@@ -129,6 +142,9 @@ impl<A: Algorithm> Map<A> {
             // Whoever started may have been stopped before it could say so.
             self.call_for_help(table);
             self.help(guard, table, next);
+        } else if cfg!(tollgate_stress) {
+            // The test build in which tables are always on the move.
+            let _ = self.can_afford_eviction(table) && self.start(guard, table, now, Aim::Balance);
         } else if table.is_due(now) {
             self.look(guard, table, now);
         } else {
@@ -236,7 +252,8 @@ impl<A: Algorithm> Map<A> {
         self.graveyard.bytes() <= RETIRED_MULTIPLE * table.bytes() + RETIRED_SLACK
     }
 
-    /// Somebody was made idle, or nearly so: what was learned of places is out of date.
+    /// Somebody was made idle, or nearly so: what was learned of places is out of date. A hint: a look that is just under
+    /// way may miss it, and the next one finds the place.
     pub(super) fn expect_idle(&self, guard: &Guard) {
         let root = self.root(guard);
         if root.scarce_at.load(Ordering::Relaxed) != 0 {
@@ -256,7 +273,8 @@ impl<A: Algorithm> Map<A> {
         root.due_at.fetch_min(root.birth().floor.saturating_add(LOOK_EVERY), Ordering::Relaxed);
     }
 
-    /// Drops every client that is idle now and fits the table to the rest. Returns how many were dropped by this call.
+    /// Drops every client that is idle now and fits the table to the rest. Returns how many were dropped by this call; those
+    /// that others dropped meanwhile are theirs. Does nothing while too much is retired and held by a guard.
     pub fn sweep(&self, now: u64) -> usize {
         let mut guard = self.pin();
         let root = self.root(&guard);
@@ -266,39 +284,24 @@ impl<A: Algorithm> Map<A> {
             if step % 64 == 0 {
                 guard.repin();
             }
-            let root = self.root(&guard);
-            let birth = root.birth();
-            if let Some(next) = root.next(&guard) {
+            if let (root, Some(next)) = self.tables(&guard) {
                 dropped += self.help(&guard, root, next);
                 continue;
             }
+            self.reclaim(&mut guard);
+            let root = self.root(&guard);
+            let generation = root.birth().generation;
             let fits = self.sizes.next(root, root.claimed(), Aim::Fit) >= root.slots();
-            if birth.generation >= last && (fits || birth.generation >= last + Self::FITTINGS) {
-                break;
-            }
-            if !self.start(&guard, root, now, Aim::Fit) {
+            let done = generation >= last && (fits || generation >= last + Self::FITTINGS);
+            if done || !self.can_afford_eviction(root) || !self.start(&guard, root, now, Aim::Fit) {
                 break;
             }
         }
-        drop(guard);
-        self.reclaim();
         dropped
     }
 
     /// Migrations that one sweep adds at most in order to become smaller: each divides the size by up to 32.
     const FITTINGS: u64 = 6;
-
-    /// Frees what is retired, as far as no guard of others holds it.
-    fn reclaim(&self) {
-        const TRIES: usize = 8;
-        for _ in 0..TRIES {
-            if self.graveyard.bytes() == 0 {
-                return;
-            }
-            self.pin().flush();
-            while self.graveyard.free_piece() {}
-        }
-    }
 }
 
 /// Moves a table's due time on, unless it has changed meanwhile.

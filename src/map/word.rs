@@ -8,6 +8,9 @@
 //!
 //! A frozen payload never changes again. While it is frozen and not moved it is still the client's state, and may be read;
 //! once it is moved, the state lives in the next table and this payload means nothing.
+//!
+//! A payload may be a pointer to what the algorithm has published behind it: none of today's is, but the orderings here
+//! are strong enough, and a model shows it.
 
 use crate::algorithm::PAYLOAD_MAX;
 use crate::sync::{AtomicU64, Ordering};

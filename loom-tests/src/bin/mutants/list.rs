@@ -9,6 +9,8 @@ const ROOM: &str = "src/map/room.rs";
 const MAP: &str = "src/map.rs";
 const MIGRATION: &str = "src/map/migration.rs";
 const GRAVEYARD: &str = "src/map/graveyard.rs";
+const TSC: &str = "src/clock/tsc.rs";
+const TIMELINE: &str = "src/clock/timeline.rs";
 const BUCKET: &str = "src/algorithm/token_bucket.rs";
 
 pub(super) const MUTATIONS: &[Mutation] = &[
@@ -403,5 +405,55 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         text: r#"(charged <= full + self.capacity).then_some(charged)"#,
         with: r#"(charged <= full + self.capacity + 1).then_some(charged)"#,
         models: &["word"],
+    },
+    Mutation {
+        name: "clock: the time of the comparison loads relaxed",
+        file: TSC,
+        text: r#"let synced = self.synced.load(Ordering::Acquire);"#,
+        with: r#"let synced = self.synced.load(Ordering::Relaxed);"#,
+        models: &["clock"],
+    },
+    Mutation {
+        name: "clock: a comparison publishes nothing",
+        file: TSC,
+        text: r#"self.synced.fetch_max(published, Ordering::AcqRel)"#,
+        with: r#"self.synced.fetch_max(published, Ordering::Acquire)"#,
+        models: &["clock"],
+    },
+    Mutation {
+        name: "clock: each thread has a floor of its own",
+        file: TSC,
+        text: r#"self.floor.compare_exchange(0, floor, Ordering::Relaxed, Ordering::Relaxed).err().unwrap_or(floor)"#,
+        with: r#"{ let _ = self.floor.compare_exchange(0, floor, Ordering::Relaxed, Ordering::Relaxed); floor }"#,
+        models: &["clock"],
+    },
+    Mutation {
+        name: "clock: a torn comparison is trusted",
+        file: TSC,
+        text: r#"if self.synced.fetch_max(published, Ordering::AcqRel) == PARTED {"#,
+        with: r#"self.synced.fetch_max(published, Ordering::AcqRel);
+        if false {"#,
+        models: &["clock"],
+    },
+    Mutation {
+        name: "clock: a counter that is ahead is trusted",
+        file: TSC,
+        text: r#"if ahead || behind || back {"#,
+        with: r#"if behind || back {"#,
+        models: &["clock"],
+    },
+    Mutation {
+        name: "clock: a counter that is behind is trusted",
+        file: TSC,
+        text: r#"if ahead || behind || back {"#,
+        with: r#"if ahead {"#,
+        models: &["clock"],
+    },
+    Mutation {
+        name: "clock: the high-water mark is not read again",
+        file: TIMELINE,
+        text: r#"self.latest.fetch_max(reading, Ordering::Relaxed).max(reading)"#,
+        with: r#"{ self.latest.store(reading, Ordering::Relaxed); reading }"#,
+        models: &["clock"],
     },
 ];
