@@ -79,6 +79,8 @@ fn no_call_of_a_known_client_allocates() {
         (limiter, Gate::token_bucket(quota(text)).build().unwrap())
     });
     assert!(strict.1.allow());
+    // What the tests before have retired is freed by whoever calls, so that is to be over first.
+    CLIENTS.cycle().take(300_000).for_each(|client| assert!(!strict.0.allow(&client)));
 
     let held = [generous.0.memory_bytes(), strict.0.memory_bytes()];
     let quiet = |what, call: &mut dyn FnMut(u64)| {
@@ -179,14 +181,17 @@ fn a_sweep_leaves_nothing_idle_and_little_memory() {
 fn churn_takes_the_memory_of_the_live_clients_only() {
     let _alone = alone();
     for (rate, step) in [("1/s", Duration::from_millis(1)), ("1/us", Duration::from_nanos(1))] {
-        let clock = ManualClock::new();
-        let limiter = limiter(rate, &clock);
-        for key in 0..CHURN {
-            assert!(limiter.allow(&key));
-            clock.advance(step);
-            if key % 64 == 0 {
-                let slots = limiter.memory_bytes() / 16;
-                assert!(slots <= 64 * 1000, "{slots} slots for 1,000 live clients at {rate} after {key}");
+        for in_session in [false, true] {
+            let clock = ManualClock::new();
+            let limiter = limiter(rate, &clock);
+            let mut session = in_session.then(|| limiter.session());
+            for key in 0..CHURN {
+                assert!(session.as_mut().map_or_else(|| limiter.allow(&key), |session| session.allow(&key)));
+                clock.advance(step);
+                if key % 64 == 0 {
+                    let slots = limiter.memory_bytes() / 16;
+                    assert!(slots <= 64 * 1000, "{slots} slots for 1,000 live clients at {rate} after {key}");
+                }
             }
         }
     }
@@ -226,4 +231,17 @@ fn what_is_retired_does_not_pile_up_while_many_threads_churn() {
     let limiter = Limiter::token_bucket(quota("1/s")).clock(clock.clone()).max_keys(10_000).build().unwrap();
     let peak = churn_on_eight_threads(&limiter, &clock);
     assert!(peak <= MOST_BYTES, "{peak} bytes");
+}
+
+#[test]
+fn what_is_retired_does_not_pile_up_behind_an_idle_session() {
+    let _alone = alone();
+    let clock = ManualClock::new();
+    let limiter = Limiter::token_bucket(quota("1/s")).clock(clock.clone()).max_keys(10_000).build().unwrap();
+    let idle = limiter.session();
+    let peak = churn_on_eight_threads(&limiter, &clock);
+    assert!(peak <= MOST_BYTES, "{peak} bytes");
+    drop(idle);
+    limiter.sweep();
+    assert!(limiter.memory_bytes() <= MOST_BYTES / 2, "{} bytes", limiter.memory_bytes());
 }

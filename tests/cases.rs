@@ -8,8 +8,9 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use std::cell::Cell;
 use std::collections::VecDeque;
+use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::Duration;
 use tollgate::{
@@ -34,9 +35,9 @@ trait Bucket: Sync {
     }
 
     fn drain(&self) {
-        while let left @ 1.. = self.peek().remaining() {
-            self.check_n(left).expect("as much as remains can be taken");
-        }
+        let left = self.peek().remaining();
+        self.check_n(left).expect("as much as remains can be taken");
+        assert_eq!(self.peek().remaining(), 0);
     }
 
     /// How long a call has to wait that is refused for now.
@@ -46,9 +47,9 @@ trait Bucket: Sync {
         denied.retry_after().expect("a wait that ends")
     }
 
-    /// How many calls of one token pass at this moment.
+    /// How many calls of one token pass at this moment, if not more than the capacity.
     fn passes(&self) -> u64 {
-        (0..).take_while(|_| self.allow()).count() as u64
+        (0..=self.peek().limit()).take_while(|_| self.allow()).count() as u64
     }
 }
 
@@ -787,6 +788,64 @@ fn a_receipt_never_lifts_a_caller_above_the_bound() {
     });
 }
 
+type Interruption = Box<dyn FnOnce() + Send>;
+
+/// A clock whose next reading is followed by whatever other threads do while this one does not run.
+struct Interrupted {
+    clock: ManualClock,
+    interruption: Mutex<Option<Interruption>>,
+}
+
+impl Clock for Interrupted {
+    fn now(&self) -> u64 {
+        let reading = self.clock.now();
+        let interruption = self.interruption.lock().unwrap().take();
+        if let Some(others) = interruption {
+            others();
+        }
+        reading
+    }
+
+    fn is_monotonic(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn a_receipt_that_is_held_up_on_its_way_mints_nothing() {
+    fn held_up<B: Bucket + Clone + Send + 'static>(bucket: B, clock: Arc<Interrupted>) {
+        let receipt = bucket.check_n(5).unwrap();
+        let (others, time) = (bucket.clone(), clock.clock.clone());
+        // While it is being given back, the five refill, and others take everything.
+        *clock.interruption.lock().unwrap() = Some(Box::new(move || {
+            time.advance(secs(5));
+            assert_eq!(others.passes(), 10);
+        }));
+        let returned = receipt.give_back();
+        assert_eq!((returned, bucket.passes()), (0, 0), "tokens returned, and calls that pass on top of the capacity");
+    }
+    let clock = || Arc::new(Interrupted { clock: ManualClock::new(), interruption: Mutex::default() });
+    let (one, other) = (clock(), clock());
+    let quota = quota("1/s;burst=10");
+    held_up(Gate::token_bucket(quota).clock(one.clone()).build().unwrap(), one);
+    held_up(Limiter::token_bucket(quota).clock(other.clone()).build().unwrap(), other);
+}
+
+#[test]
+fn a_call_that_is_held_up_while_its_client_is_forgotten_counts_in_full() {
+    let clock = Arc::new(Interrupted { clock: ManualClock::new(), interruption: Mutex::default() });
+    let limiter = Limiter::token_bucket(quota("10/s")).clock(clock.clone()).build().unwrap();
+    limiter.drain();
+    let (others, time) = (limiter.clone(), clock.clock.clone());
+    // The call has read a time at which the client was drained. Before it goes on, the client is full, and forgotten.
+    *clock.interruption.lock().unwrap() = Some(Box::new(move || {
+        time.advance(secs(1));
+        assert_eq!((others.sweep(), others.len()), (1, 0));
+    }));
+    assert_eq!(limiter.check_n(CLIENT, 10).unwrap().remaining(), 0);
+    assert_eq!(limiter.passes(), 0);
+}
+
 #[test]
 fn a_place_that_is_given_back_goes_to_exactly_one_other() {
     on_both("1/h;burst=1", |bucket, _| {
@@ -913,7 +972,9 @@ fn a_client_that_has_used_something_survives_any_flood() {
 
 #[test]
 fn the_wait_of_a_full_limiter_suffices() {
-    for rate in ["1/d;burst=3", "5/s", "1000/s;burst=10", "1/us;burst=1000", "1/us;burst=1", "4/ns"] {
+    const RATES: [&str; 7] =
+        ["1/d;burst=3", "5/s", "1000/s;burst=10", "1/us;burst=1000", "1/us;burst=1", "1/ns;burst=1000", "4/ns"];
+    for rate in RATES {
         for max_keys in [1, 2, 100, 1000, 10_000] {
             let clock = ManualClock::new();
             let limiter = Limiter::token_bucket(quota(rate)).clock(clock.clone()).max_keys(max_keys).build().unwrap();
@@ -1118,21 +1179,24 @@ fn an_answer_in_hand_holds_nobody_up() {
 #[test]
 fn a_receipt_outlives_its_limiter_and_touches_no_other() {
     let clock = ManualClock::new();
-    let receipts = [
-        limiter("1/h;burst=3", &clock).check_n("client", 3).unwrap(),
-        Gate::token_bucket(quota("1/h;burst=3")).clock(clock.clone()).build().unwrap().check_n(3).unwrap(),
-    ];
-    // The new ones take the places of the old ones.
-    let limiters: Vec<_> = (0..8).map(|_| limiter("1/h;burst=3", &clock)).collect();
-    let gates: Vec<_> =
-        (0..8).map(|_| Gate::token_bucket(quota("1/h;burst=3")).clock(clock.clone()).build().unwrap()).collect();
-    assert!(limiters.iter().all(|limiter| limiter.check_n("client", 3).is_ok()));
+    let gate = || Gate::token_bucket(quota("1/h;burst=3")).clock(clock.clone()).build().unwrap();
+    // All hash alike, so one's receipt would fit any other.
+    let limiter = || {
+        let hasher = BuildHasherDefault::<DefaultHasher>::default();
+        Limiter::token_bucket(quota("1/h;burst=3")).clock(clock.clone()).hasher(hasher).build().unwrap()
+    };
+    let orphan = gate().check_n(3).unwrap();
+    // These take the place of the one that is gone.
+    let gates: Vec<_> = (0..8).map(|_| gate()).collect();
     assert!(gates.iter().all(|gate| gate.check_n(3).is_ok()));
-    for receipt in receipts {
-        assert_eq!((receipt.remaining(), receipt.give_back()), (0, 0));
-    }
-    assert!(limiters.iter().all(|limiter| !limiter.allow("client")));
+    assert_eq!((orphan.remaining(), orphan.give_back()), (0, 0));
     assert!(gates.iter().all(|gate| !gate.allow()));
+
+    let orphan = limiter().check_n("client", 3).unwrap();
+    let limiters: Vec<_> = (0..8).map(|_| limiter()).collect();
+    assert!(limiters.iter().all(|limiter| limiter.check_n("client", 3).is_ok()));
+    assert_eq!((orphan.remaining(), orphan.give_back()), (0, 0));
+    assert!(limiters.iter().all(|limiter| !limiter.allow("client")));
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! The bucket against an exact one.
 //!
-//! [`Exact`] is the bucket of the textbooks in numbers of any size, with nothing rounded anywhere. [`Pair`] takes one
-//! and the bucket under test through the same calls. It moves each call of the exact one to the instant at which that has
-//! produced what V says: less than a unit away, and not at all in the exact class. Every answer must be the same.
+//! [`Exact`] is the bucket of the textbooks in numbers of any size, with nothing rounded anywhere. [`Pair`] takes it
+//! and the bucket under test through the same calls. It moves each call of the exact one to the instant at which that
+//! has produced what V says: less than a unit away, and not at all in the exact class. Every answer must be the same.
 
 use super::*;
 use num_bigint::BigInt;
@@ -225,7 +225,7 @@ impl Pair {
             Call::Take(amount) => return self.take(now, amount.of(limit)),
             Call::GiveBack(charge) => self.give_back(now, *charge)?,
             Call::Refund(amount) => self.refund(now, amount.of(limit))?,
-            Call::RefundTooMuch => self.refund(now, u64::MAX)?,
+            Call::RefundTooMuch(tokens) => self.refund(now, *tokens)?,
             Call::Reset => self.reset(now)?,
         }
         Ok(None)
@@ -264,7 +264,7 @@ enum Call {
     Take(Amount),
     GiveBack(Index),
     Refund(Amount),
-    RefundTooMuch,
+    RefundTooMuch(u64),
     Reset,
 }
 
@@ -325,7 +325,8 @@ fn any_call() -> impl Strategy<Value = Call> {
         12 => any_take(),
         3 => any_give_back(),
         2 => any_amount().prop_map(Call::Refund),
-        1 => select(vec![Call::RefundTooMuch, Call::Reset]),
+        1 => select(vec![1 << 63, u64::MAX / 3, u64::MAX]).prop_map(Call::RefundTooMuch),
+        1 => Just(Call::Reset),
     ]
 }
 
@@ -372,7 +373,8 @@ fn any_quota() -> impl Strategy<Value = Quota> {
         "1/ns;burst=1000000000000000000",
         "4/ns",
         "47/10ns;burst=1000000",
-        "18446744073709551557/18446744073709551533ns;burst=1",
+        // A ratio that rounds up to a power of two.
+        "6148914691236517207/9223372036854775811ns;burst=350000000000000000",
     ];
     let random = (any_size(), any_size(), any_size()).prop_filter_map("does not build", |(count, period, burst)| {
         let period = period.max(1);
@@ -464,7 +466,7 @@ proptest! {
                 Call::Take(amount) => word = bucket.charge(word, now, amount.of(limit)).unwrap_or(word),
                 Call::GiveBack(_) => word = bucket.give_back(word, now, limit, first).map_or(word, |(word, _)| word),
                 Call::Refund(_) => word = bucket.refund(word, now, 1).map_or(word, |(word, _)| word),
-                Call::RefundTooMuch => word = bucket.refund(word, now, u64::MAX).map_or(word, |(word, _)| word),
+                Call::RefundTooMuch(tokens) => word = bucket.refund(word, now, *tokens).map_or(word, |(word, _)| word),
                 Call::Reset => word = bucket.reset(word, now).unwrap_or(word),
             }
             prop_assert!((1..=PAYLOAD_MAX).contains(&word), "{} became {}", before, word);
@@ -482,7 +484,7 @@ proptest! {
         }
         // What is left can be taken, once.
         let end = bucket.horizon;
-        while let left @ 1.. = bucket.remaining(word, end) {
+        if let left @ 1.. = bucket.remaining(word, end) {
             word = bucket.charge(word, end, left).unwrap();
         }
         for now in [end, end + 1, u64::MAX] {
@@ -552,11 +554,20 @@ fn an_empty_bucket_fills_in_at_most_about_131_years() {
     }
 }
 
+/// Rates that need whole units of a nanosecond or two run out of them sooner.
+#[test]
+fn a_bucket_that_fills_in_less_is_not_called_too_slow() {
+    for (quota, years) in [("1/3ns;burst=1000000000000000000", 96), ("2/5ns;burst=1000000000000000000", 80)] {
+        let error = build(quota).unwrap_err();
+        assert!(matches!(error, BuildError::BurstTooLarge(_)), "{years} years, but {error}");
+    }
+}
+
 #[test]
 fn a_burst_must_fit_the_word_beside_the_rate() {
     assert!(build("4/ns;burst=412000000000000000").is_ok());
     assert!(matches!(build("4/ns;burst=413000000000000000"), Err(BuildError::BurstTooLarge(_))));
-    assert!(matches!(build("4/ns;burst=18446744073709551615"), Err(BuildError::BurstTooLarge(_))));
+    assert!(matches!(build("4/ns;burst=4000000000000000000"), Err(BuildError::BurstTooLarge(_))));
 }
 
 #[test]
