@@ -146,8 +146,8 @@ impl<A: Algorithm, C: Clock> Core<A, C> {
 
 impl<A: Algorithm, C: Clock> GiveBack for Core<A, C> {
     fn give_back(&self, _: u64, cost: u64, taken: u64) -> u64 {
-        let now = self.time.now();
-        self.put_back(|payload| self.algorithm.give_back(payload, now, cost, taken))
+        // The clock is read after the payload, as in `Map::give_back`.
+        self.put_back(|payload| self.algorithm.give_back(payload, self.time.now(), cost, taken))
     }
 }
 

@@ -291,10 +291,10 @@ impl From<Charge> for Verdict {
 impl<A: Algorithm, C: Clock, S: BuildHasher + Send + Sync> GiveBack for Core<A, C, S> {
     fn give_back(&self, fingerprint: u64, cost: u64, taken: u64) -> u64 {
         if fingerprint == SHARED {
-            return self.map.give_back_shared(self.time.now(), cost, taken);
+            return self.map.give_back_shared(|| self.time.now(), cost, taken);
         }
         let guard = self.map.pin();
-        self.map.give_back(self.map.locate(&guard, Fingerprint::new(fingerprint)), self.time.now(), cost, taken)
+        self.map.give_back(self.map.locate(&guard, Fingerprint::new(fingerprint)), || self.time.now(), cost, taken)
     }
 }
 

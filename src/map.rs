@@ -161,13 +161,18 @@ impl<A: Algorithm> Map<A> {
     }
 
     /// Undoes a charge; returns the tokens put back.
-    pub fn give_back(&self, spot: Spot<'_>, now: u64, cost: u64, taken: u64) -> u64 {
-        self.put_back(spot, now, Absent::Ignore, |payload, now| self.algorithm.give_back(payload, now, cost, taken))
+    ///
+    /// The clock is read again once the payload is known. By an older reading, what has refilled meanwhile, and was charged
+    /// by others, would be put back on top.
+    pub fn give_back(&self, spot: Spot<'_>, clock: impl Fn() -> u64, cost: u64, taken: u64) -> u64 {
+        self.put_back(spot, clock(), Absent::Ignore, |payload, now| {
+            self.algorithm.give_back(payload, now.max(clock()), cost, taken)
+        })
     }
 
     /// Undoes a charge of the word that all clients without a place share; returns the tokens put back.
-    pub fn give_back_shared(&self, now: u64, cost: u64, taken: u64) -> u64 {
-        let step = |payload| match self.algorithm.give_back(payload, now, cost, taken) {
+    pub fn give_back_shared(&self, clock: impl Fn() -> u64, cost: u64, taken: u64) -> u64 {
+        let step = |payload| match self.algorithm.give_back(payload, clock(), cost, taken) {
             Some((payload, tokens)) => Step::Write(payload, tokens),
             None => Step::Keep(0),
         };

@@ -145,7 +145,7 @@ fn a_receipt_meets_the_move() {
         let map = under_way();
         let (a, b) = (map.clone(), map.clone());
         let (returned, ()) =
-            race(move || a.give_back(a.locate(&a.pin(), client(0)), NOW, 1, NOW), move || b.help_once(&b.pin()));
+            race(move || a.give_back(a.locate(&a.pin(), client(0)), || NOW, 1, NOW), move || b.help_once(&b.pin()));
         assert_eq!(returned, 1);
         assert_eq!(drain(&map, client(0), NOW), 2);
     });

@@ -24,9 +24,10 @@
 //!
 //! # Bounds
 //!
-//! Over any stretch of time d a bucket admits at most capacity + rate x d, and one unit where it is not exact. Up to 30
-//! years of uptime every wait that is answered comes true. Past the end of the word V stands still: what is left in a
-//! bucket can be taken, nothing refills any more, and waits have no answer. Nothing wraps.
+//! Over any stretch of time d a bucket admits at most capacity + rate x d, and one and a half units where it is not exact:
+//! one for rounding V down, and half a one for the multiplier. Up to 30 years of uptime every wait that is answered comes
+//! true. Past the end of the word V stands still: what is left in a bucket can be taken, nothing refills any more, and
+//! waits have no answer. Nothing wraps.
 
 use super::{Algorithm, Answers, Any, PAYLOAD_MAX, sealed::Sealed};
 use crate::error::BuildError;
@@ -89,8 +90,9 @@ impl TokenBucket {
         let span = (2 * u128::from(limit)).checked_mul(p).and_then(|refills| refills.checked_add(growth));
         let unit = span.map_or(0, |span| space * p / span).min(p);
         if 2 * unit * c < p {
-            // Where half a token or more comes each nanosecond, one unit to a token is fine enough.
-            return Err(if 2 * c < p { BuildError::RefillTooLong(quota) } else { BuildError::BurstTooLarge(quota) });
+            // Whether 30 years and two refills fit with units of two nanoseconds, if those could be broken.
+            let too_long = span.is_none_or(|span| span > 2 * space * c);
+            return Err(if too_long { BuildError::RefillTooLong(quota) } else { BuildError::BurstTooLarge(quota) });
         }
 
         let (multiplier, shift) = fixed_point(unit * c, p);
