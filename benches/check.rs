@@ -2,24 +2,34 @@
 //!
 //! - `cargo bench --bench check` measures with criterion; a part of a name after it selects, as `'1,000 keys'`.
 //! - `cargo bench --bench check -- --ratios [--rounds N]` takes the subjects in turns, in a new random order each round,
-//!   and prints how many times tollgate's median the others' medians are. What disturbs the machine for longer than a
-//!   round so falls on all of them, and what is shorter leaves the median alone.
+//!   and prints how many times tollgate's median the others' medians are. So what slows the machine down for long falls on
+//!   all of them. And a turn consists of short bursts: those in which a thread lost its processor to another program are
+//!   left out, since two threads of which one waits for a processor do not get into each other's way.
 //!
 //! Every subject has the same limits and draws its keys in the same way. Times are per check and thread: with two
 //! threads each makes as many checks as a single one would.
 
 mod common;
 
-use common::{Batch, Checked, Draw, Governor, Limits, MutexMap, Progress, Sharded, Single, Subject, Table};
+use common::{Batch, Burst, Checked, Draw, Governor, Limits, MutexMap, Progress, Sharded, Single, Subject, Table};
 use criterion::{BenchmarkId, Criterion, SamplingMode};
 use std::cell::LazyCell;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// How long one subject runs in a round, about.
-const TURN: Duration = Duration::from_millis(80);
+/// How long a burst is, about. A system lets a thread that has just woken up run for some milliseconds before it gives its
+/// processor to another.
+const BURST: Duration = Duration::from_millis(2);
+
+/// A subject's turn in a round: so many bursts at a time, until enough of them were undisturbed or patience is at an end.
+const BURSTS: usize = 16;
+const CALM_A_TURN: usize = 24;
+const BURSTS_A_TURN: usize = 48;
 
 const ROUNDS: u64 = 11;
+
+/// With fewer undisturbed bursts in all rounds, the others count too.
+const ENOUGH: usize = 10;
 
 /// Fewer checks than this say nothing about how many are allowed.
 const MANY: u64 = 100_000;
@@ -122,21 +132,24 @@ impl Workload {
         subject
     }
 
-    /// Lets every thread make `checks` checks, and returns the time that took. Another round draws other keys: else a slow
-    /// subject, which does not come far, would soon have all of its own in the cache.
-    fn run(self, subject: &dyn Subject, checks: u64, round: u64) -> Duration {
-        let draw = |thread| Draw::new(round * self.threads as u64 + thread as u64);
-        // What a thread has to set up on its first call is no part of a check.
-        let warm_up = |thread| assert!(subject.run(&mut draw(thread), self.keys, 1) <= 1);
-        let (time, allowed) =
-            common::race(self.threads, warm_up, |thread| subject.run(&mut draw(thread), self.keys, checks));
-        let share = allowed.iter().sum::<u64>() as f64 / (checks * self.threads as u64) as f64;
+    /// Lets every thread make `checks` checks a burst. Another number draws other keys: else a slow subject, which does not
+    /// come far, would soon have all of its own in the cache.
+    fn run(self, subject: &dyn Subject, checks: u64, bursts: usize, number: u64) -> Vec<Burst> {
+        let prepare = |thread| {
+            let mut draw = Draw::new(number * self.threads as u64 + thread as u64);
+            // What a thread has to set up on its first call is no part of a check.
+            subject.run(&mut draw, self.keys, 1);
+            draw
+        };
+        let bursts = common::race(self.threads, bursts, prepare, |draw| subject.run(draw, self.keys, checks));
+        let all = (checks * (self.threads * bursts.len()) as u64) as f64;
+        let share = bursts.iter().map(|burst| burst.sum).sum::<u64>() as f64 / all;
         let as_meant = match self.answer {
             Answer::Allowed | Answer::Idle => share > 0.99,
             Answer::Refused => share < 0.01,
         };
         assert!(checks < MANY || as_meant, "{}: a share of {share} was allowed", self.name());
-        time
+        bursts
     }
 }
 
@@ -171,11 +184,11 @@ fn with_criterion() {
         group.warm_up_time(Duration::from_millis(500)).measurement_time(Duration::from_secs(2));
         for contender in workload.contenders() {
             let subject = LazyCell::new(|| workload.prepare(contender));
-            let mut rounds = 0..;
+            let mut numbers = 0..;
             group.bench_function(BenchmarkId::from_parameter(contender.name), |bencher| {
                 bencher.iter_custom(|checks| {
-                    let round = rounds.next().expect("a number without end");
-                    workload.run(&**subject, checks, round)
+                    let number = numbers.next().expect("numbers do not end");
+                    workload.run(&**subject, checks, 1, number)[0].time
                 });
             });
         }
@@ -184,15 +197,46 @@ fn with_criterion() {
     criterion.final_summary();
 }
 
-/// The median time of a check in nanoseconds, of each contender on one workload.
+/// What one contender's checks took.
+struct Times {
+    name: &'static str,
+    /// In nanoseconds.
+    median: f64,
+    bursts: usize,
+    calm: usize,
+}
+
+impl Times {
+    fn of(name: &'static str, bursts: &[Burst], checks: u64) -> Self {
+        let calm = bursts.iter().filter(|burst| burst.calm).count();
+        let counts = |burst: &&Burst| burst.calm || calm < ENOUGH;
+        let mut times: Vec<_> = bursts.iter().filter(counts).map(|burst| burst.time).collect();
+        times.sort_unstable();
+        let median = times[times.len() / 2].as_secs_f64() * 1e9 / checks as f64;
+        Self { name, median, bursts: bursts.len(), calm }
+    }
+
+    fn doubt(&self) -> &'static str {
+        if self.calm < ENOUGH { "~" } else { "" }
+    }
+}
+
+/// Every contender on one workload.
 struct Measured {
     workload: Workload,
-    medians: Vec<(&'static str, f64)>,
+    times: Vec<Times>,
 }
 
 impl Measured {
-    fn median(&self, name: &str) -> Option<f64> {
-        self.medians.iter().find(|(contender, _)| *contender == name).map(|(_, median)| *median)
+    fn times(&self, name: &str) -> Option<&Times> {
+        self.times.iter().find(|times| times.name == name)
+    }
+
+    /// How many times one's median is another's, and a mark if one of them is in doubt.
+    fn ratio(&self, slower: &str, faster: &str) -> Option<(f64, &'static str)> {
+        let (slower, faster) = (self.times(slower)?, self.times(faster)?);
+        let doubt = if slower.doubt().is_empty() { faster.doubt() } else { slower.doubt() };
+        Some((slower.median / faster.median, doubt))
     }
 
     fn take(workload: Workload, rounds: u64, name: &str, progress: &Progress, draw: &mut Draw) -> Self {
@@ -200,46 +244,45 @@ impl Measured {
             name: &'static str,
             subject: Box<dyn Subject>,
             checks: u64,
-            times: Vec<f64>,
+            bursts: Vec<Burst>,
         }
         progress.step(name);
         let mut entrants: Vec<_> = workload
             .contenders()
             .map(|contender| {
                 let subject = workload.prepare(contender);
-                let checks = checks_in(TURN, |checks| workload.run(&*subject, checks, 0));
-                Entrant { name: contender.name, subject, checks, times: Vec::new() }
+                let checks = checks_in(BURST, |checks| workload.run(&*subject, checks, 8, 0));
+                Entrant { name: contender.name, subject, checks, bursts: Vec::new() }
             })
             .collect();
         for round in 1..=rounds {
             progress.detail(&format!("{name}: round {round} of {rounds}"));
             draw.shuffle(&mut entrants);
-            for Entrant { subject, checks, times, .. } in &mut entrants {
-                let time = workload.run(&**subject, *checks, round);
-                times.push(time.as_secs_f64() * 1e9 / *checks as f64);
+            for Entrant { subject, checks, bursts, .. } in &mut entrants {
+                let (mut made, mut calm) = (0, 0);
+                while calm < CALM_A_TURN && made < BURSTS_A_TURN {
+                    let more = workload.run(&**subject, *checks, BURSTS, round * BURSTS_A_TURN as u64 + made as u64);
+                    calm += more.iter().filter(|burst| burst.calm).count();
+                    made += more.len();
+                    bursts.extend(more);
+                }
             }
         }
-        let medians = entrants.into_iter().map(|mut entrant| (entrant.name, median(&mut entrant.times))).collect();
-        Self { workload, medians }
+        let times = entrants.iter().map(|entrant| Times::of(entrant.name, &entrant.bursts, entrant.checks)).collect();
+        Self { workload, times }
     }
 }
 
-/// How many checks take about that long.
-fn checks_in(time: Duration, run: impl Fn(u64) -> Duration) -> u64 {
-    let mut checks = 1 << 12;
+/// How many checks take about that long, when nothing disturbs them.
+fn checks_in(time: Duration, run: impl Fn(u64) -> Vec<Burst>) -> u64 {
+    let mut checks = 1 << 8;
     loop {
-        let took = run(checks);
+        let took = run(checks).iter().map(|burst| burst.time).min().expect("at least one burst");
         if took * 4 >= time {
             return (checks as f64 * time.as_secs_f64() / took.as_secs_f64()) as u64;
         }
         checks *= 2;
     }
-}
-
-fn median(times: &mut [f64]) -> f64 {
-    times.sort_unstable_by(f64::total_cmp);
-    let middle = times.len() / 2;
-    if times.len() % 2 == 1 { times[middle] } else { f64::midpoint(times[middle - 1], times[middle]) }
 }
 
 /// A ratio that is to be reached: of one contender's median to another's.
@@ -271,9 +314,15 @@ fn ratios(rounds: u64) {
     }
     drop(progress);
 
-    println!("Nanoseconds per check and thread, and those as multiples of `{TOLLGATE}`:");
-    println!("medians of {rounds} interleaved rounds of about {} ms, on {machine}.\n", TURN.as_millis());
+    let all = || results.iter().flat_map(|measured| &measured.times);
+    let (bursts, calm) = all().fold((0, 0), |(bursts, calm), times| (bursts + times.bursts, calm + times.calm));
+    println!("Nanoseconds per check and thread, and those as multiples of `{TOLLGATE}`: medians of bursts of");
+    println!("about {} ms in {rounds} interleaved rounds, on {machine}.", BURST.as_millis());
+    println!("Undisturbed, and so counted: {} % of the bursts.\n", 100 * calm / bursts);
     println!("{}", times_table(&results));
+    if all().any(|times| !times.doubt().is_empty()) {
+        println!("~ Hardly any burst was undisturbed, so all count: to be taken again on a calmer machine.\n");
+    }
     println!("{}", targets_table(&results));
 }
 
@@ -281,11 +330,13 @@ fn times_table(results: &[Measured]) -> Table {
     let header: Vec<_> = std::iter::once("").chain(CONTENDERS.map(|contender| contender.name)).collect();
     let mut table = Table::new(&header);
     for measured in results {
-        let tollgate = measured.median(TOLLGATE).expect("tollgate takes part in every workload");
-        let cell = |contender: Contender| match measured.median(contender.name) {
+        let cell = |contender: Contender| match measured.times(contender.name) {
             None => "-".to_owned(),
-            Some(median) if contender.name == TOLLGATE => format!("{median:.1}"),
-            Some(median) => format!("{median:.1} {:>6}", format!("x{:.2}", median / tollgate)),
+            Some(times) if contender.name == TOLLGATE => format!("{}{:.1}", times.doubt(), times.median),
+            Some(times) => {
+                let (ratio, doubt) = measured.ratio(contender.name, TOLLGATE).expect("tollgate takes part everywhere");
+                format!("{}{:.1} {:>7}", times.doubt(), times.median, format!("{doubt}x{ratio:.2}"))
+            }
         };
         table.row(std::iter::once(measured.workload.name()).chain(CONTENDERS.map(cell)).collect());
     }
@@ -297,12 +348,12 @@ fn targets_table(results: &[Measured]) -> Table {
     for target in TARGETS {
         let workload = Workload { keys: target.keys, threads: target.threads, answer: Answer::Allowed };
         let measured = results.iter().find(|measured| measured.workload == workload);
-        let ratio = measured.and_then(|all| Some(all.median(target.slower)? / all.median(target.faster)?));
-        let ratio = ratio.expect("targets are set for what is measured");
+        let ratio = measured.and_then(|measured| measured.ratio(target.slower, target.faster));
+        let (ratio, doubt) = ratio.expect("targets are set for what is measured");
         table.row(vec![
             format!("{} / {}: {}", target.slower, target.faster, workload.name()),
             format!("{}", target.least),
-            format!("{ratio:.2}"),
+            format!("{doubt}{ratio:.2}"),
             common::verdict(ratio >= target.least),
         ]);
     }

@@ -9,7 +9,6 @@
 mod common;
 
 use common::{Governor, Limits, Progress, Single, Subject, Table, micros};
-use std::fs;
 use std::hint::black_box;
 use std::iter::Sum;
 use std::process::ExitCode;
@@ -53,7 +52,7 @@ struct Timer {
 
 impl Timer {
     fn new() -> Self {
-        Self { switches: Self::switches() }
+        Self { switches: common::switches() }
     }
 
     #[inline]
@@ -68,14 +67,8 @@ impl Timer {
     /// just made; or else between two, and then a call that is slow by itself may be excused by mistake, in this pass.
     #[cold]
     fn was_switched_out(&mut self) -> bool {
-        let now = Self::switches();
+        let now = common::switches();
         std::mem::replace(&mut self.switches, now) != now
-    }
-
-    /// How often the thread lost its processor to another, where the system counts it.
-    fn switches() -> Option<u64> {
-        let status = fs::read_to_string("/proc/thread-self/status").ok()?;
-        status.lines().find_map(|line| line.strip_prefix("nonvoluntary_ctxt_switches:"))?.trim().parse().ok()
     }
 }
 

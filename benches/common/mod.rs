@@ -8,8 +8,9 @@ pub use peers::{Batch, Checked, Governor, Limits, MutexMap, Sharded, Single, Sub
 pub use report::{Progress, Table, count, is_bench, machine, micros, verdict};
 
 use std::sync::Barrier;
-use std::thread;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+use std::{fs, hint, thread};
 
 /// A cheap stream of random numbers, the same for every subject.
 #[derive(Clone, Debug)]
@@ -43,31 +44,68 @@ impl Draw {
     }
 }
 
-/// Runs `work` on so many threads and returns the time from the first start to the last end, with what each returned.
+/// What all threads did at the same time.
+#[derive(Clone, Copy, Debug)]
+pub struct Burst {
+    /// From the first start to the last end.
+    pub time: Duration,
+    /// The sum of what the work returned.
+    pub sum: u64,
+    /// Whether all threads started together and none lost its processor to another.
+    pub calm: bool,
+}
+
+/// Runs `work` on so many threads at the same time, for so many bursts.
 ///
-/// Starting a thread is not part of that time, and neither is what it does but once: each prepares, waits for all to be
-/// there, takes its time itself, and stays until all have finished.
-pub fn race<T: Send>(
+/// Starting a thread is not part of a burst, and neither is `prepare`: what a thread sets up once.
+pub fn race<S>(
     threads: usize,
-    prepare: impl Fn(usize) + Sync,
-    work: impl Fn(usize) -> T + Sync,
-) -> (Duration, Vec<T>) {
-    let (ready, finished) = (Barrier::new(threads), Barrier::new(threads));
-    let runner = |thread| {
-        prepare(thread);
+    bursts: usize,
+    prepare: impl Fn(usize) -> S + Sync,
+    work: impl Fn(&mut S) -> u64 + Sync,
+) -> Vec<Burst> {
+    struct Run {
+        start: Instant,
+        end: Instant,
+        sum: u64,
+        switched_out: bool,
+    }
+    let (ready, waiting) = (Barrier::new(threads), AtomicUsize::new(0));
+    let run = |state: &mut S, burst: usize| {
+        // Blocks until all are there, and what is left of their waking up is spun away.
         ready.wait();
+        let before = switches();
+        waiting.fetch_add(1, Ordering::Relaxed);
+        while waiting.load(Ordering::Relaxed) < threads * (burst + 1) {
+            hint::spin_loop();
+        }
         let start = Instant::now();
-        let result = work(thread);
+        let sum = work(state);
         let end = Instant::now();
-        finished.wait();
-        (start, end, result)
+        Run { start, end, sum, switched_out: switches() != before }
+    };
+    let runner = |thread| {
+        let mut state = prepare(thread);
+        (0..bursts).map(|burst| run(&mut state, burst)).collect()
     };
     let runner = &runner;
-    let runs: Vec<_> = thread::scope(|scope| {
+    let runs: Vec<Vec<Run>> = thread::scope(|scope| {
         let runners: Vec<_> = (0..threads).map(|thread| scope.spawn(move || runner(thread))).collect();
         runners.into_iter().map(|runner| runner.join().expect("a thread of the benchmark panicked")).collect()
     });
-    let first = runs.iter().map(|run| run.0).min().expect("at least one thread");
-    let last = runs.iter().map(|run| run.1).max().expect("at least one thread");
-    (last - first, runs.into_iter().map(|run| run.2).collect())
+    let burst = |burst: usize| {
+        let runs: Vec<_> = runs.iter().map(|runs| &runs[burst]).collect();
+        let start = runs.iter().map(|run| run.start).min().expect("at least one thread");
+        let end = runs.iter().map(|run| run.end).max().expect("at least one thread");
+        let time = end - start;
+        let calm = runs.iter().all(|run| !run.switched_out && run.start - start <= time / 20);
+        Burst { time, sum: runs.iter().map(|run| run.sum).sum(), calm }
+    };
+    (0..bursts).map(burst).collect()
+}
+
+/// How often this thread lost its processor to another, where the system counts it.
+pub fn switches() -> Option<u64> {
+    let status = fs::read_to_string("/proc/thread-self/status").ok()?;
+    status.lines().find_map(|line| line.strip_prefix("nonvoluntary_ctxt_switches:"))?.trim().parse().ok()
 }
