@@ -135,6 +135,8 @@ fn a_refund_meets_the_move() {
         let (refunded, ()) =
             race(move || a.refund(a.locate(&a.pin(), client(0)), NOW, 1), move || b.help_once(&b.pin()));
         assert_eq!(refunded, 1);
+        let (payload, now) = map.peek(map.locate(&map.pin(), client(0)), NOW);
+        assert_eq!(bucket(2).remaining(payload, now), 2, "wherever the refund was made");
         assert_eq!(drain(&map, client(0), NOW), 2);
     });
 }
