@@ -1,7 +1,7 @@
 //! Migration: whatever races with it, each client keeps its state, exactly once.
 //!
 //! A migration is cut into its parts, its start, its chunks and its end, and each part meets each kind of call: so the
-//! search goes deep where the whole would be too long. The whole is run too, at fewer preemptions.
+//! search goes deep where the whole would be too long. `whole.rs` runs the whole, at fewer preemptions.
 #![cfg(all(tollgate_loom, not(crossbeam_loom)))]
 
 use loom_tests::*;
@@ -346,46 +346,7 @@ fn two_helpers_swing_once() {
     });
 }
 
-// The whole.
-
-#[test]
-fn a_charge_meets_a_whole_migration() {
-    let seen = Seen::default();
-    let outcomes = seen.clone();
-    model_at_most(2, "a_charge_meets_a_whole_migration", move || {
-        let map = one_token_left();
-        let (a, b) = (map.clone(), map.clone());
-        let passed = race(
-            move || charge(&a, client(0), NOW),
-            move || {
-                b.migrate(&b.pin(), NOW);
-                charge(&b, client(0), NOW)
-            },
-        );
-        assert_ne!(passed.0, passed.1, "one token for two");
-        assert_eq!((map.generation(), map.len()), (1, 1));
-        outcomes.add(passed);
-    });
-    seen.are([(true, false), (false, true)]);
-}
-
-#[test]
-fn migrations_follow_each_other() {
-    model_at_most(1, "migrations_follow_each_other", move || {
-        let map = one_token_left();
-        let (a, b) = (map.clone(), map.clone());
-        let (passed, ()) = race(
-            move || charge(&a, client(0), NOW),
-            move || {
-                b.migrate(&b.pin(), NOW);
-                b.migrate(&b.pin(), NOW);
-            },
-        );
-        assert!(passed);
-        assert!(!charge(&map, client(0), NOW));
-        assert_eq!((map.generation(), map.len()), (2, 1));
-    });
-}
+// Room.
 
 #[test]
 fn claims_that_run_while_the_new_table_fills_leave_room_for_the_old_clients() {

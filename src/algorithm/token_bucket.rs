@@ -108,8 +108,9 @@ impl TokenBucket {
     /// V(now) - capacity: the word of a bucket that is just full. At least 1, so that no transition writes 0.
     #[inline]
     fn full(&self, now: u64) -> u64 {
-        let produced = u128::from(now.min(self.horizon)) * u128::from(self.scale.multiplier);
-        1 + (produced >> self.scale.shift) as u64
+        // The shift is by 64, less what the instant is raised by beforehand: below the horizon that fits, since V does.
+        let raised = now.min(self.horizon) << (64 - self.scale.shift);
+        1 + ((u128::from(raised) * u128::from(self.scale.multiplier)) >> 64) as u64
     }
 
     /// The first instant at which V - capacity reaches `word`.

@@ -99,8 +99,9 @@ impl Word {
     /// Puts a payload that was frozen elsewhere into this word, which nobody has charged. Happens once: a word that was
     /// written never holds payload 0 again, so a helper that comes late changes nothing.
     pub(crate) fn install(&self, payload: u64) {
-        // Release: pairs with the Acquire of `apply` in the next table. Where it fails, another helper was first.
-        let _ = self.0.compare_exchange(0, payload, Ordering::Release, Ordering::Relaxed);
+        // Relaxed: this word is read by those who have seen the old one marked as moved, or a table that came after. Who
+        // marked it had acquired the payload when it froze it, and had seen this word written, by itself or by another.
+        let _ = self.0.compare_exchange(0, payload, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// Declares that the payload is in the next table, or was dropped. Returns whether this call was the first to do so.

@@ -6,7 +6,7 @@
 
 mod list;
 
-use list::MUTATIONS;
+use list::{MUTATIONS, UNMISSED};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Instant;
@@ -49,7 +49,7 @@ fn run(root: &Path, copy: &Path, wanted: &str) -> io::Result<usize> {
     let mut models: Vec<&str> = MUTATIONS.iter().flat_map(|mutation| mutation.models).copied().collect();
     models.sort_unstable();
     models.dedup();
-    if let Some(failed) = killer(copy, &["1", "3"], &models)? {
+    if let Some(failed) = killer(copy, &["2"], &models)? {
         return Err(io::Error::other(format!("{failed} fails without any mutation")));
     }
     let chosen: Vec<&Mutation> = MUTATIONS.iter().filter(|mutation| mutation.name.contains(wanted)).collect();
@@ -65,8 +65,9 @@ fn run(root: &Path, copy: &Path, wanted: &str) -> io::Result<usize> {
             continue;
         }
         fs::write(&path, source.replacen(mutation.text, mutation.with, 1))?;
-        match killer(copy, &["1", "2", "3"], mutation.models)? {
+        match killer(copy, &["2", "3"], mutation.models)? {
             Some(killer) => println!("killed by {killer}"),
+            None if UNMISSED.contains(&mutation.name) => println!("survives, as the list explains"),
             None => {
                 println!("SURVIVES");
                 bad += 1;
