@@ -292,6 +292,26 @@ fn a_charge_meets_the_swing() {
 }
 
 #[test]
+fn a_swing_has_seen_what_others_moved() {
+    model("a_swing_has_seen_what_others_moved", move || {
+        let map = under_way();
+        // The chunk of the client is begun, the other is finished.
+        map.stall(&map.pin(), client(0), Stop::Begun);
+        map.help_once(&map.pin());
+        let (a, b) = (map.clone(), map.clone());
+        let ((), (payload, now)) = race(
+            // Moves the client and stops before the swing, which so is the other's.
+            move || a.stall(&a.pin(), client(0), Stop::Finished),
+            move || {
+                b.help_once(&b.pin());
+                b.peek(b.locate(&b.pin(), client(0)), NOW)
+            },
+        );
+        assert_eq!(bucket(2).remaining(payload, now), 1);
+    });
+}
+
+#[test]
 fn a_new_client_meets_the_swing() {
     model("a_new_client_meets_the_swing", move || {
         let map = under_way();
