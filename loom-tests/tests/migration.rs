@@ -237,6 +237,21 @@ fn dropping_an_idle_client_changes_no_answer() {
     seen.are([(1, 1), (2, 0)]);
 }
 
+#[test]
+fn a_floor_never_goes_back() {
+    model("a_floor_never_goes_back", move || {
+        // Dropped when it was full again; then a thread with an older reading moves the table, and calls.
+        let map = one_token_left();
+        map.migrate(&map.pin(), NOW + 1);
+        map.migrate(&map.pin(), NOW);
+        assert_eq!(map.len(), 0);
+        assert_eq!(drain(&map, client(0), NOW), 2);
+        let (a, b) = (map.clone(), map.clone());
+        let early = race(move || charge(&a, client(0), NOW), move || charge(&b, client(0), NOW + 1));
+        assert_eq!(early, (false, false), "two tokens at the floor, and no time has passed since");
+    });
+}
+
 /// A helper stops for good at `stop`, while another thread calls and then does all that is left.
 fn nobody_waits_for_a_helper_that_stops(name: &str, stop: Stop) {
     model(name, move || {
