@@ -35,19 +35,20 @@ mod quota;
 mod registry;
 #[cfg(not(tollgate_loom))]
 mod session;
+mod stripes;
 #[cfg(not(tollgate_loom))]
 mod sync;
 #[cfg(tollgate_loom)]
 #[doc(hidden)]
 pub mod sync;
 
-pub use algorithm::{Algorithm, Answers, TokenBucket};
+pub use algorithm::{Algorithm, Anchor, Answers, FixedWindow, SlidingCounter, SlidingLog, TokenBucket};
 pub use clock::{Clock, ManualClock, MonotonicClock};
 pub use error::BuildError;
 pub use quota::{Excerpt, Quota, QuotaError};
 #[cfg(not(tollgate_loom))]
 pub use {
-    builder::{GateBuilder, LimiterBuilder, WhenFull},
+    builder::{GateBuilder, LimiterBuilder, WhenFull, Windowed},
     decision::{Allowed, Denied, Reason, Status},
     gate::Gate,
     limiter::Limiter,
@@ -58,7 +59,7 @@ pub use {
 #[cfg(tollgate_loom)]
 #[allow(missing_docs)]
 pub mod model {
-    pub use crate::algorithm::{Any, sealed::Sealed};
+    pub use crate::algorithm::{Charged, Snapshot, sealed::Sealed};
     pub use crate::clock::timeline::Timeline;
     pub use crate::clock::tsc::{Sample, Tsc};
     pub use crate::epoch::Guard;

@@ -1,10 +1,10 @@
 //! [`Limiter`]: one quota, a state of its own for each key.
 
-use crate::algorithm::{Algorithm, TokenBucket};
+use crate::algorithm::{Algorithm, Charged, FixedWindow, SlidingCounter, SlidingLog, Snapshot, TokenBucket};
 use crate::builder::{LimiterBuilder, WhenFull};
 use crate::clock::Timeline;
 use crate::clock::{Clock, MonotonicClock};
-use crate::decision::{Allowed, Denied, Reason, Snapshot, Status};
+use crate::decision::{Allowed, Denied, Reason, Status};
 use crate::epoch::Guard;
 use crate::error::BuildError;
 use crate::map::slot::Fingerprint;
@@ -38,7 +38,7 @@ use std::sync::Arc;
 /// }
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
-pub struct Limiter<A = TokenBucket, C = MonotonicClock, S = RandomState> {
+pub struct Limiter<A: Algorithm = TokenBucket, C = MonotonicClock, S = RandomState> {
     core: Arc<Core<A, C, S>>,
 }
 
@@ -46,7 +46,7 @@ pub struct Limiter<A = TokenBucket, C = MonotonicClock, S = RandomState> {
 const SHARED: u64 = 0;
 
 /// What all clones of a limiter share.
-pub(crate) struct Core<A, C, S> {
+pub(crate) struct Core<A: Algorithm, C, S> {
     map: Map<A>,
     time: Timeline<C>,
     hasher: S,
@@ -57,7 +57,24 @@ pub(crate) struct Core<A, C, S> {
 impl Limiter {
     /// Starts to build a limiter of token buckets: the burst at once, then the steady rate. See [`TokenBucket`].
     pub fn token_bucket(quota: Quota) -> LimiterBuilder<TokenBucket> {
-        LimiterBuilder::token_bucket(quota)
+        LimiterBuilder::new(quota, |plan| TokenBucket::new(plan.quota))
+    }
+
+    /// Starts to build a limiter of fixed windows: the quota's count in each period. See [`FixedWindow`].
+    pub fn fixed_window(quota: Quota) -> LimiterBuilder<FixedWindow> {
+        LimiterBuilder::new(quota, FixedWindow::new)
+    }
+
+    /// Starts to build a limiter of sliding logs: never more than the quota's count in any stretch of one period. See
+    /// [`SlidingLog`].
+    pub fn sliding_log(quota: Quota) -> LimiterBuilder<SlidingLog> {
+        LimiterBuilder::new(quota, SlidingLog::new)
+    }
+
+    /// Starts to build a limiter of sliding counters: the quota's count in a period that moves with time, estimated. See
+    /// [`SlidingCounter`].
+    pub fn sliding_counter(quota: Quota) -> LimiterBuilder<SlidingCounter> {
+        LimiterBuilder::new(quota, SlidingCounter::new)
     }
 }
 
@@ -102,7 +119,7 @@ impl<A: Algorithm, C: Clock, S: BuildHasher + Send + Sync + 'static> Limiter<A, 
         let mut decisions = Vec::with_capacity(keys.len());
         let mut guard = core.map.pin();
         for block in keys.chunks(BLOCK) {
-            guard.repin();
+            core.map.freshen(&mut guard);
             let locate = |key| core.map.locate(&guard, core.fingerprint(key));
             let mut spots = [locate(&block[0]); BLOCK];
             for (spot, key) in spots.iter_mut().zip(block).skip(1) {
@@ -118,7 +135,7 @@ impl<A: Algorithm, C: Clock, S: BuildHasher + Send + Sync + 'static> Limiter<A, 
         let core = &*self.core;
         let guard = core.map.pin();
         let (payload, now) = core.map.peek(core.locate(&guard, key), core.time.now());
-        Status { snapshot: core.snapshot(payload, now) }
+        Status { snapshot: core.map.algorithm().snapshot(payload, now, 1) }
     }
 
     /// Puts `tokens` back for a client, whoever took them, and returns how many found room: a part of a token counts as
@@ -167,14 +184,15 @@ impl<A: Algorithm, C: Clock, S: BuildHasher + Send + Sync + 'static> Limiter<A, 
     }
 
     pub(crate) fn new(
-        algorithm: A,
+        make: impl FnOnce(u64) -> Result<A, BuildError>,
         clock: C,
         hasher: S,
         max_keys: usize,
         when_full: WhenFull,
     ) -> Result<Self, BuildError> {
-        let map = Map::new(algorithm, max_keys, when_full == WhenFull::Shared).map_err(|_| BuildError::OutOfMemory)?;
         let time = Timeline::new(clock);
+        let map = Map::new(make(time.origin())?, max_keys, when_full == WhenFull::Shared)
+            .map_err(|_| BuildError::OutOfMemory)?;
         Ok(Self {
             core: Arc::new_cyclic(|core: &std::sync::Weak<Core<A, C, S>>| {
                 let entry = Entry::new(core.clone());
@@ -208,8 +226,7 @@ impl<A: Algorithm, C: Clock, S: BuildHasher> Core<A, C, S> {
     #[inline(always)]
     fn decide(&self, spot: Spot<'_>, now: u64, cost: u64) -> Result<Allowed, Denied> {
         // Only what the caller looks at of these values is ever computed, as all of it is inlined.
-        let Verdict { outcome, payload, now } = self.judge(spot, now, cost);
-        let snapshot = self.snapshot(payload, now);
+        let Verdict { outcome, snapshot } = self.judge(spot, now, cost);
         match outcome {
             Outcome::Charged => Ok(Allowed { snapshot, receipt: self.entry.receipt(spot.client().get(), cost) }),
             Outcome::ChargedShared => Ok(Allowed { snapshot, receipt: self.entry.receipt(SHARED, cost) }),
@@ -224,9 +241,15 @@ impl<A: Algorithm, C: Clock, S: BuildHasher> Core<A, C, S> {
             return self.judge_unchargeable(spot, now, cost);
         }
         match self.map.charge(spot, now, cost) {
-            Charge::Full => self.judge_full(now, cost),
-            charge => charge.into(),
+            Charge::Allowed { payload, now } => self.verdict(Outcome::Charged, payload, now, cost),
+            Charge::Refused { payload, now } => self.verdict(Outcome::Refused(Reason::Limited), payload, now, cost),
+            Charge::Full => self.judge_full(spot.guard(), now, cost),
         }
+    }
+
+    #[inline(always)]
+    fn verdict(&self, outcome: Outcome, payload: u64, now: u64, cost: u64) -> Verdict {
+        Verdict { outcome, snapshot: self.map.algorithm().snapshot(payload, now, cost) }
     }
 
     /// A cost of nothing, or of more than there can ever be.
@@ -234,40 +257,39 @@ impl<A: Algorithm, C: Clock, S: BuildHasher> Core<A, C, S> {
     fn judge_unchargeable(&self, spot: Spot<'_>, now: u64, cost: u64) -> Verdict {
         let (payload, now) = self.map.peek(spot, now);
         let outcome = if cost == 0 { Outcome::Uncharged } else { Outcome::Refused(Reason::Never) };
-        Verdict { outcome, payload, now }
+        self.verdict(outcome, payload, now, cost)
     }
 
     /// A new client for which there is no room.
     #[cold]
-    fn judge_full(&self, now: u64, cost: u64) -> Verdict {
+    fn judge_full(&self, guard: &Guard, now: u64, cost: u64) -> Verdict {
+        /// The limiter looks for places less than a millisecond apart.
+        const LEAST_WAIT: u64 = 1_000_000;
         let algorithm = self.map.algorithm();
-        let fresh = |cost| algorithm.charge(0, now, cost).unwrap_or_default();
-        match self.when_full {
-            // By the time that a client which has used everything is idle, all are.
-            WhenFull::Deny => {
-                Verdict { outcome: Outcome::Refused(Reason::Full), payload: fresh(algorithm.limit()), now }
+        let shared = match self.when_full {
+            WhenFull::Deny => Charge::Full,
+            WhenFull::Allow => {
+                return Verdict { outcome: Outcome::Uncharged, snapshot: algorithm.snapshot_of_new(now, cost) };
             }
-            WhenFull::Allow => Verdict { outcome: Outcome::Uncharged, payload: fresh(cost), now },
-            WhenFull::Shared => match self.map.charge_shared(now, cost).into() {
-                Verdict { outcome: Outcome::Charged, payload, now } => {
-                    Verdict { outcome: Outcome::ChargedShared, payload, now }
-                }
-                refused => refused,
-            },
+            WhenFull::Shared => self.map.charge_shared(guard, now, cost),
+        };
+        match shared {
+            Charge::Allowed { payload, now } => self.verdict(Outcome::ChargedShared, payload, now, cost),
+            Charge::Refused { payload, now } => self.verdict(Outcome::Refused(Reason::Limited), payload, now, cost),
+            Charge::Full => {
+                // By the time that a client which has used everything is idle, all are.
+                let wait = algorithm.longest_idle().max(LEAST_WAIT);
+                let snapshot = Snapshot::no_room(algorithm.limit(), wait, now);
+                Verdict { outcome: Outcome::Refused(Reason::Full), snapshot }
+            }
         }
-    }
-
-    #[inline(always)]
-    fn snapshot(&self, payload: u64, now: u64) -> Snapshot {
-        Snapshot { algorithm: self.map.algorithm().any(), payload, now }
     }
 }
 
 /// A decision before it is dressed for the caller.
 struct Verdict {
     outcome: Outcome,
-    payload: u64,
-    now: u64,
+    snapshot: Snapshot,
 }
 
 enum Outcome {
@@ -277,29 +299,18 @@ enum Outcome {
     Refused(Reason),
 }
 
-impl From<Charge> for Verdict {
-    #[inline(always)]
-    fn from(charge: Charge) -> Self {
-        match charge {
-            Charge::Allowed { payload, now } => Self { outcome: Outcome::Charged, payload, now },
-            Charge::Refused { payload, now } => Self { outcome: Outcome::Refused(Reason::Limited), payload, now },
-            Charge::Full => Self { outcome: Outcome::Refused(Reason::Full), payload: 0, now: 0 },
-        }
-    }
-}
-
 impl<A: Algorithm, C: Clock, S: BuildHasher + Send + Sync> GiveBack for Core<A, C, S> {
-    fn give_back(&self, fingerprint: u64, cost: u64, taken: u64) -> u64 {
+    fn give_back(&self, fingerprint: u64, cost: u64, charged: Charged) -> u64 {
+        let (guard, clock) = (self.map.pin(), || self.time.now());
         if fingerprint == SHARED {
-            return self.map.give_back_shared(|| self.time.now(), cost, taken);
+            return self.map.give_back_shared(&guard, clock, cost, charged);
         }
-        let guard = self.map.pin();
-        self.map.give_back(self.map.locate(&guard, Fingerprint::new(fingerprint)), || self.time.now(), cost, taken)
+        self.map.give_back(self.map.locate(&guard, Fingerprint::new(fingerprint)), clock, cost, charged)
     }
 }
 
 /// Clones share one state.
-impl<A, C, S> Clone for Limiter<A, C, S> {
+impl<A: Algorithm, C, S> Clone for Limiter<A, C, S> {
     fn clone(&self) -> Self {
         Self { core: self.core.clone() }
     }
