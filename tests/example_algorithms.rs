@@ -386,11 +386,15 @@ fn a_files_name_cannot_break_the_chart_or_the_picture() {
     let name = "a<b>&\"c'\u{1b}]]>\u{ffff}.txt";
     let file = write(name, "1");
     let (text, _) = check("escaped", &["--file", &file], five_per_10_s(), &[SECOND]);
-    assert!(text.starts_with("a<b>&\"c'\u{fffd}]]>\u{ffff}.txt: 1 requests, "), "{text:?}");
+    assert!(text.starts_with("a<b>&\"c'\u{fffd}]]>\u{ffff}.txt: 1 request, "), "{text:?}");
     let picture = fs::read_to_string(path("escaped.svg")).unwrap();
     let document = Document::parse(&picture).unwrap();
     let title = document.descendants().find(|node| node.has_tag_name("title")).unwrap();
     assert_eq!(title.text(), Some("a<b>&\"c'\u{fffd}]]>\u{fffd}.txt"));
+
+    let file = write(&"é".repeat(100), "1");
+    let (text, _) = check("cut", &["--file", &file], five_per_10_s(), &[SECOND]);
+    assert!(text.starts_with(&format!("{}…: 1 request, ", "é".repeat(60))), "{text:?}");
 }
 
 proptest! {

@@ -85,7 +85,7 @@ pub fn draw(comparison: &Comparison) -> String {
     let (column, window) = (time::text(grid.columns.length), time::text(*period));
 
     let bars = if grid.bars { format!("; | a new window of {window}") } else { String::new() };
-    let mut text = format!("{}: {} requests, limit {quota}\n", traffic.title, traffic.arrivals.len());
+    let mut text = format!("{}: {}, limit {quota}\n", traffic.title, traffic.size());
     text += &format!("+ admitted and - refused in each {column}{bars}\n\n");
 
     line(&mut text, "", ' ', &grid.labels(traffic.unit));

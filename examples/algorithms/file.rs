@@ -36,10 +36,16 @@ pub fn read(path: &Path) -> Result<Traffic, FileError> {
     Ok(Traffic { title: title(path), arrivals, shown: (first, last), unit: SECOND })
 }
 
-/// The file's name, harmless to a terminal.
+/// The file's name, harmless to a terminal and not too long for a title.
 fn title(path: &Path) -> String {
+    const LONGEST: usize = 60;
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
-    name.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
+    let printable = name.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c });
+    let mut title: String = printable.take(LONGEST).collect();
+    if name.chars().nth(LONGEST).is_some() {
+        title.push('…');
+    }
+    title
 }
 
 fn read_lines(mut file: impl BufRead) -> Result<Vec<u64>, Problem> {

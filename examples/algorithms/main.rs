@@ -35,7 +35,7 @@ The order does not matter. Empty lines and lines that start with # are left out.
 
 Windows start at multiples of the period.")]
 struct Args {
-    /// The traffic
+    /// The traffic; n is the quota's count
     #[arg(long, value_enum, default_value_t = Pattern::Boundary, conflicts_with = "file")]
     pattern: Pattern,
 

@@ -7,7 +7,7 @@ use std::error::Error;
 use std::fmt;
 use tollgate::Quota;
 
-/// In all of them n is the quota's count.
+/// In all of them n is the quota's count; in bursts after a silence, its burst if that is larger.
 #[derive(Clone, Copy, ValueEnum)]
 pub enum Pattern {
     /// n a period, evenly: a client that keeps to its quota
@@ -16,7 +16,7 @@ pub enum Pattern {
     Boundary,
     /// 3n a period, evenly: a client that does not listen
     Hungry,
-    /// One request, a long silence, then all that may pass at once: twice, and half a period and a whole one later again
+    /// One request, a long silence, then three bursts half a period apart, the first of 2n
     Idle,
 }
 

@@ -116,7 +116,7 @@ fn write(svg: &mut String, comparison: &Comparison) -> fmt::Result {
         r##"<rect x="0.5" y="0.5" width="{inner_width}" height="{inner_height}" rx="6" fill="#ffffff" stroke="#d1d9e0"/>"##
     )?;
 
-    let subtitle = format!("{} requests, limit {quota}", traffic.arrivals.len());
+    let subtitle = format!("{}, limit {quota}", traffic.size());
     text(svg, 24.0, 38.0, r#"font-size="19" font-weight="600""#, &traffic.title)?;
     text(svg, 24.0, 60.0, &format!(r#"fill="{FAINT}""#), &subtitle)?;
     legend(svg, &grid)?;

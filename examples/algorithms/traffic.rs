@@ -18,3 +18,13 @@ pub struct Traffic {
     /// The longest unit to label instants in.
     pub unit: u64,
 }
+
+impl Traffic {
+    /// How many requests there are, in words.
+    pub fn size(&self) -> String {
+        match self.arrivals.len() {
+            1 => "1 request".to_owned(),
+            several => format!("{several} requests"),
+        }
+    }
+}
