@@ -18,8 +18,9 @@
 //! # What it guarantees
 //!
 //! At most the limit in each window, and so at most twice the limit in any stretch of one period. A client that calls evenly
-//! is held to the limit over every such stretch; more than that needs calls that come in bursts, one late in a window and
-//! one late in the next.
+//! is held to the limit over every such stretch, and at exactly the limit it is refused now and then, as the estimate of a
+//! new window begins with the whole of the last. More than the limit needs calls that come in bursts, one late in a window
+//! and one late in the next.
 //!
 //! # When to choose it
 //!
@@ -147,12 +148,10 @@ impl SlidingCounter {
     /// Whether `previous` counts for no more than `room`, a whole number, with so much of the window `left`.
     #[inline]
     fn fits(&self, previous: u64, left: u64, room: u64) -> bool {
-        let (share, room) = (u128::from(previous) * u128::from(left), u128::from(room));
-        let period = u128::from(self.windows.period);
-        match self.strict {
-            true => share <= room * period,
-            false => share < (room + 1) * period,
-        }
+        let share = u128::from(previous) * u128::from(left);
+        // Below the next whole number by default; up to this one, so below a unit more, by the strict rule.
+        let whole = room + u64::from(!self.strict);
+        share < u128::from(whole) * u128::from(self.windows.period) + u128::from(self.strict)
     }
 
     /// The largest number by which `factor`, a count or the time left, can be multiplied to stay within `room` calls: the

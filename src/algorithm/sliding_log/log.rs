@@ -31,13 +31,12 @@ pub(super) fn write(
     if events == 0 {
         return EMPTY;
     }
-    let copy = |event: &Plain<u64>| Plain::new(event.get());
     let mut log = Vec::with_capacity(HEADER + events);
     log.push(Plain::new(events as u64));
     log.push(Plain::new(ptr::from_ref(ledger).expose_provenance() as u64));
-    log.extend(before.iter().map(copy));
+    log.extend_from_slice(before);
     log.extend(repeat_n(instant, n).map(Plain::new));
-    log.extend(after.iter().map(copy));
+    log.extend_from_slice(after);
     let log = log.into_boxed_slice();
     ledger.add(size_of_val(&*log));
     Box::into_raw(log).cast::<Plain<u64>>().expose_provenance() as u64 >> SHIFT
