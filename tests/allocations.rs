@@ -337,7 +337,7 @@ fn a_log_takes_8_bytes_an_event_and_gives_them_back() {
     // Less of them.
     for client in 0..100 {
         assert_eq!(limiter.refund(&client, 1), 1);
-        assert!(client > 50 || limiter.reset(&client) == (client > 0 || limiter.peek(&client).remaining() < 100));
+        assert!(client > 50 || limiter.reset(&client));
     }
     collect();
     assert!(limiter.memory_bytes() < bytes + 100 * log_bytes(100));
@@ -355,7 +355,7 @@ fn logs_come_back_though_only_another_client_calls() {
     let bytes = limiter.memory_bytes();
     for clients in [100, 20_000] {
         assert!((0..clients).all(|client| limiter.check_n(&client, 20).is_ok()));
-        assert!(limiter.memory_bytes() > bytes + clients * log_bytes(20));
+        assert!(limiter.memory_bytes() >= bytes + clients * log_bytes(20));
         clock.advance(Duration::from_secs(1));
         // One that is refused most of the time. The memory follows a piece a millisecond.
         for _ in 0..20_000 {
