@@ -8,6 +8,7 @@ use crate::decision::{Allowed, Denied, Reason, Snapshot, Status};
 use crate::map::word::{Step, Word};
 use crate::quota::Quota;
 use crate::registry::{Entry, GiveBack, Receipt};
+use crate::together::{Demand, Source};
 use crossbeam_utils::CachePadded;
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -67,19 +68,12 @@ impl<A: Algorithm, C: Clock> Gate<A, C> {
     /// limit. Nothing is taken then.
     #[inline]
     pub fn check_n(&self, cost: u64) -> Result<Allowed, Denied> {
-        let core = &*self.core;
-        let now = core.time.now();
-        if cost.wrapping_sub(1) >= core.algorithm.limit() {
-            return core.decide_unchargeable(now, cost);
-        }
-        let charge = |payload| match core.algorithm.charge(payload, now, cost) {
-            Some(charged) => Step::Write(charged, Ok(charged)),
-            None => Step::Keep(Err(payload)),
-        };
-        match core.word.apply(charge).never_frozen() {
-            Ok(payload) => Ok(Allowed { snapshot: core.snapshot(payload, now), receipt: core.entry.receipt(0, cost) }),
-            Err(payload) => Err(Denied { snapshot: core.snapshot(payload, now), cost, reason: Reason::Limited }),
-        }
+        self.core.check(cost)
+    }
+
+    /// What this gate is asked for in a decision over several limits, made by [`check_all`](crate::check_all).
+    pub fn demand(&self, cost: u64) -> Demand<'_> {
+        Demand::new(&*self.core, 0, cost)
     }
 
     /// What is left. Takes nothing and writes nothing.
@@ -116,6 +110,22 @@ impl<A: Algorithm, C: Clock> Gate<A, C> {
 }
 
 impl<A: Algorithm, C: Clock> Core<A, C> {
+    #[inline]
+    fn check(&self, cost: u64) -> Result<Allowed, Denied> {
+        let now = self.time.now();
+        if cost.wrapping_sub(1) >= self.algorithm.limit() {
+            return self.decide_unchargeable(now, cost);
+        }
+        let charge = |payload| match self.algorithm.charge(payload, now, cost) {
+            Some(charged) => Step::Write(charged, Ok(charged)),
+            None => Step::Keep(Err(payload)),
+        };
+        match self.word.apply(charge).never_frozen() {
+            Ok(payload) => Ok(Allowed { snapshot: self.snapshot(payload, now), receipt: self.entry.receipt(0, cost) }),
+            Err(payload) => Err(Denied { snapshot: self.snapshot(payload, now), cost, reason: Reason::Limited }),
+        }
+    }
+
     /// A cost of nothing, or of more than there can ever be.
     #[cold]
     fn decide_unchargeable(&self, now: u64, cost: u64) -> Result<Allowed, Denied> {
@@ -148,6 +158,16 @@ impl<A: Algorithm, C: Clock> GiveBack for Core<A, C> {
     fn give_back(&self, _: u64, cost: u64, taken: u64) -> u64 {
         // The clock is read after the payload, as in `Map::give_back`.
         self.put_back(|payload| self.algorithm.give_back(payload, self.time.now(), cost, taken))
+    }
+}
+
+impl<A: Algorithm, C: Clock> Source for Core<A, C> {
+    fn look(&self, _: u64, cost: u64) -> Result<Status, Denied> {
+        Status { snapshot: self.peek(self.time.now()) }.judge(cost)
+    }
+
+    fn take(&self, _: u64, cost: u64) -> Result<Allowed, Denied> {
+        self.check(cost)
     }
 }
 

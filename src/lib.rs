@@ -18,6 +18,7 @@
 )]
 
 mod algorithm;
+mod all_or_nothing;
 #[cfg(not(tollgate_loom))]
 mod builder;
 mod clock;
@@ -25,6 +26,7 @@ mod clock;
 mod decision;
 mod epoch;
 mod error;
+mod few;
 #[cfg(not(tollgate_loom))]
 mod gate;
 #[cfg(not(tollgate_loom))]
@@ -40,6 +42,8 @@ mod sync;
 #[cfg(tollgate_loom)]
 #[doc(hidden)]
 pub mod sync;
+#[cfg(not(tollgate_loom))]
+mod together;
 
 pub use algorithm::{Algorithm, Answers, TokenBucket};
 pub use clock::{Clock, ManualClock, MonotonicClock};
@@ -52,6 +56,7 @@ pub use {
     gate::Gate,
     limiter::Limiter,
     session::Session,
+    together::{AllAllowed, Demand, SomeDenied, check_all},
 };
 
 /// The core, opened for the models.
@@ -59,9 +64,11 @@ pub use {
 #[allow(missing_docs)]
 pub mod model {
     pub use crate::algorithm::{Any, sealed::Sealed};
+    pub use crate::all_or_nothing::{Part, take_all};
     pub use crate::clock::timeline::Timeline;
     pub use crate::clock::tsc::{Sample, Tsc};
     pub use crate::epoch::Guard;
+    pub use crate::few::Few;
     pub use crate::map::migration::Stop;
     pub use crate::map::{Charge, Map, graveyard::Graveyard, room::Room, slot::Fingerprint};
     pub use crate::sync;

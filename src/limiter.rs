@@ -12,6 +12,7 @@ use crate::map::{Charge, Map, Spot};
 use crate::quota::Quota;
 use crate::registry::{Entry, GiveBack, Receipt};
 use crate::session::Session;
+use crate::together::{Demand, Source};
 use ahash::RandomState;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
@@ -113,12 +114,14 @@ impl<A: Algorithm, C: Clock, S: BuildHasher + Send + Sync + 'static> Limiter<A, 
         decisions
     }
 
+    /// What this limiter is asked for in a decision over several limits, made by [`check_all`](crate::check_all).
+    pub fn demand<K: Hash + ?Sized>(&self, key: &K, cost: u64) -> Demand<'_> {
+        Demand::new(&*self.core, self.core.fingerprint(key).get(), cost)
+    }
+
     /// What is left to a client. Takes nothing, writes nothing, and does not make a client known.
     pub fn peek<K: Hash + ?Sized>(&self, key: &K) -> Status {
-        let core = &*self.core;
-        let guard = core.map.pin();
-        let (payload, now) = core.map.peek(core.locate(&guard, key), core.time.now());
-        Status { snapshot: core.snapshot(payload, now) }
+        self.core.peek(self.core.fingerprint(key))
     }
 
     /// Puts `tokens` back for a client, whoever took them, and returns how many found room: a part of a token counts as
@@ -196,6 +199,12 @@ impl<A: Algorithm, C: Clock, S: BuildHasher> Core<A, C, S> {
 
     fn locate<'g, K: Hash + ?Sized>(&self, guard: &'g Guard, key: &K) -> Spot<'g> {
         self.map.locate(guard, self.fingerprint(key))
+    }
+
+    fn peek(&self, client: Fingerprint) -> Status {
+        let guard = self.map.pin();
+        let (payload, now) = self.map.peek(self.map.locate(&guard, client), self.time.now());
+        Status { snapshot: self.snapshot(payload, now) }
     }
 
     /// Decides on a call of `cost` tokens now.
@@ -295,6 +304,16 @@ impl<A: Algorithm, C: Clock, S: BuildHasher + Send + Sync> GiveBack for Core<A, 
         }
         let guard = self.map.pin();
         self.map.give_back(self.map.locate(&guard, Fingerprint::new(fingerprint)), || self.time.now(), cost, taken)
+    }
+}
+
+impl<A: Algorithm, C: Clock, S: BuildHasher + Send + Sync> Source for Core<A, C, S> {
+    fn look(&self, client: u64, cost: u64) -> Result<Status, Denied> {
+        self.peek(Fingerprint::new(client)).judge(cost)
+    }
+
+    fn take(&self, client: u64, cost: u64) -> Result<Allowed, Denied> {
+        self.check(&self.map.pin(), Fingerprint::new(client), cost)
     }
 }
 
