@@ -27,6 +27,8 @@ mod epoch;
 mod error;
 #[cfg(not(tollgate_loom))]
 mod gate;
+#[cfg(all(feature = "tower", not(tollgate_loom)))]
+pub mod http;
 #[cfg(not(tollgate_loom))]
 mod limiter;
 mod map;
