@@ -29,6 +29,8 @@ mod error;
 mod few;
 #[cfg(not(tollgate_loom))]
 mod gate;
+#[cfg(all(feature = "tower", not(tollgate_loom)))]
+pub mod http;
 #[cfg(not(tollgate_loom))]
 mod limiter;
 mod map;
