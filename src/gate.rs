@@ -12,6 +12,8 @@ use crate::together::{Demand, Source};
 use crossbeam_utils::CachePadded;
 use std::fmt;
 use std::sync::{Arc, Weak};
+#[cfg(feature = "tower")]
+use std::time::Duration;
 
 /// Limits one thing as a whole: one quota, one state, no keys.
 ///
@@ -94,6 +96,12 @@ impl<A: Algorithm, C: Clock> Gate<A, C> {
     pub fn reset(&self) -> bool {
         let core = &*self.core;
         core.put_back(|payload| Some((core.algorithm.reset(payload, core.time.now())?, 1))) > 0
+    }
+
+    /// How long it takes until the whole limit is there again, once all of it was used.
+    #[cfg(feature = "tower")]
+    pub(crate) fn window(&self) -> Duration {
+        Duration::from_nanos(self.core.algorithm.longest_idle())
     }
 
     pub(crate) fn new(algorithm: A, clock: C) -> Self {

@@ -17,6 +17,8 @@ use ahash::RandomState;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
+#[cfg(feature = "tower")]
+use std::time::Duration;
 
 /// Limits each client on its own: one quota, and a state for every key.
 ///
@@ -164,9 +166,20 @@ impl<A: Algorithm, C: Clock, S: BuildHasher + Send + Sync + 'static> Limiter<A, 
         self.len() == 0
     }
 
+    /// How often all clients have moved to another table: to grow, to shrink, or to forget the idle ones.
+    pub fn migrations(&self) -> u64 {
+        self.core.map.migrations()
+    }
+
     /// Bytes held: the tables, and what was retired and cannot be freed yet.
     pub fn memory_bytes(&self) -> usize {
         self.core.map.memory_bytes() + size_of::<Core<A, C, S>>() - size_of::<Map<A>>()
+    }
+
+    /// How long it takes until a client that has used everything has everything again.
+    #[cfg(feature = "tower")]
+    pub(crate) fn window(&self) -> Duration {
+        Duration::from_nanos(self.core.map.algorithm().longest_idle())
     }
 
     pub(crate) fn new(

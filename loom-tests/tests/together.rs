@@ -97,6 +97,6 @@ fn what_a_refused_call_held_comes_back() {
         assert_eq!(left(&map), (1 - taken.0, 1 - taken.1), "a refusal charges nothing");
         outcomes.add((all, first, second));
     });
-    // The last one: the first token was held by the call that the second one refused.
-    seen.are([(true, false, false), (false, true, true), (false, true, false), (false, false, true)]);
+    // The last one: the first token was held meanwhile, by the call that found the second one gone.
+    seen.are([(true, false, false), (false, true, true), (false, false, true)]);
 }
