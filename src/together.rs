@@ -162,6 +162,11 @@ impl SomeDenied {
         self.0.iter().map(Result::as_ref)
     }
 
+    #[cfg(feature = "tower")]
+    pub(crate) fn into_outcomes(self) -> impl Iterator<Item = Result<Status, Denied>> {
+        self.0.into_iter()
+    }
+
     /// The refusals, each with its place in the list of demands, from 0.
     pub fn denied(&self) -> impl Iterator<Item = (usize, &Denied)> {
         self.outcomes().enumerate().filter_map(|(place, outcome)| Some((place, outcome.err()?)))

@@ -13,9 +13,9 @@ const PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 
 /// The content type of a gRPC call, of any kind.
 pub(super) fn content_type(headers: &HeaderMap) -> Option<&HeaderValue> {
-    headers.get(CONTENT_TYPE).filter(|value| {
-        value.as_bytes().get(..16).is_some_and(|start| start.eq_ignore_ascii_case(b"application/grpc"))
-    })
+    headers
+        .get(CONTENT_TYPE)
+        .filter(|value| value.as_bytes().get(..16).is_some_and(|start| start.eq_ignore_ascii_case(b"application/grpc")))
 }
 
 pub(super) fn respond(refusal: &Refusal<'_>, content_type: &HeaderValue) -> Response<Bytes> {

@@ -150,7 +150,8 @@ fn write_draft(draft: Draft, decision: &Decision, headers: &mut HeaderMap) {
         if refused && !answer.refuses() {
             continue;
         }
-        let (left, lasts) = (answer.remaining().min(LARGEST), seconds(answer.retry_after().unwrap_or(answer.reset_after())));
+        let (left, lasts) =
+            (answer.remaining().min(LARGEST), seconds(answer.retry_after().unwrap_or(answer.reset_after())));
         let comma = if limits.is_empty() { "" } else { ", " };
         let _ = match draft {
             Draft::V11 => write!(limits, "{comma}\"{}\";r={left};t={lasts}", answer.policy()),

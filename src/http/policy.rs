@@ -22,7 +22,7 @@ pub(super) mod sealed {
         /// Whether it matters who the client is.
         fn by_client(&self) -> bool;
 
-        fn demand(&self, client: Option<&Client>, cost: u64) -> Demand<'_>;
+        fn demand(&self, client: &Client, cost: u64) -> Demand<'_>;
 
         /// How long it takes until a client that has used everything has everything again.
         fn window(&self) -> Duration;
@@ -39,8 +39,8 @@ impl<A: Algorithm, C: Clock, S: BuildHasher + Send + Sync + 'static> sealed::Ask
         true
     }
 
-    fn demand(&self, client: Option<&Client>, cost: u64) -> Demand<'_> {
-        self.demand(&client, cost)
+    fn demand(&self, client: &Client, cost: u64) -> Demand<'_> {
+        self.demand(client, cost)
     }
 
     fn window(&self) -> Duration {
@@ -59,7 +59,7 @@ impl<A: Algorithm, C: Clock> sealed::Asked for Gate<A, C> {
         false
     }
 
-    fn demand(&self, _: Option<&Client>, cost: u64) -> Demand<'_> {
+    fn demand(&self, _: &Client, cost: u64) -> Demand<'_> {
         self.demand(cost)
     }
 

@@ -28,12 +28,7 @@ pub struct Refusal<'a> {
 }
 
 impl<'a> Refusal<'a> {
-    pub(super) fn new(
-        head: Head<'a>,
-        decision: &'a Decision,
-        retry_after: Option<Duration>,
-        headers: Headers,
-    ) -> Self {
+    pub(super) fn new(head: Head<'a>, decision: &'a Decision, retry_after: Option<Duration>, headers: Headers) -> Self {
         Self { head, decision, retry_after, headers }
     }
 
@@ -96,7 +91,8 @@ impl<'a> Refusal<'a> {
             _ => ("https://iana.org/assignments/http-problem-types#quota-exceeded", "Request quota exceeded"),
         };
         // Nothing here needs an escape: names are restricted to what does not.
-        let mut json = format!(r#"{{"type":"{kind}","title":"{title}","status":{},"detail":"{detail}""#, status.as_u16());
+        let mut json =
+            format!(r#"{{"type":"{kind}","title":"{title}","status":{},"detail":"{detail}""#, status.as_u16());
         for (nth, answer) in self.violated().enumerate() {
             let before = if nth == 0 { r#","violated-policies":["# } else { "," };
             let _ = write!(json, r#"{before}"{}""#, answer.policy());
