@@ -14,7 +14,8 @@ async fn client(layer: RateLimitLayer) -> HealthClient<Channel> {
     let (_, health) = tonic_health::server::health_reporter();
     let incoming = tonic::transport::server::TcpIncoming::from(listener);
     tokio::spawn(Server::builder().layer(layer).add_service(health).serve_with_incoming(incoming));
-    HealthClient::connect(format!("http://{address}")).await.unwrap()
+    let channel = Channel::from_shared(format!("http://{address}")).unwrap();
+    HealthClient::new(channel.connect().await.unwrap())
 }
 
 async fn check(client: &mut HealthClient<Channel>) -> Result<(), Status> {

@@ -78,11 +78,8 @@ async fn a_policy_is_for_its_paths_methods_and_predicates() {
     for (method, status) in [(Method::GET, 200), (Method::PUT, 200), (Method::POST, 429), (Method::GET, 200)] {
         assert_eq!(client.send(method, "/free/200", &[]).await.status, status);
     }
-    for status in [200, 429] {
-        assert_eq!(
-            client.send(Method::GET, "/202", &[("x-slow", "")]).await.status.as_u16() / 200 * 200,
-            status / 200 * 200
-        );
+    for status in [202, 429] {
+        assert_eq!(client.send(Method::GET, "/202", &[("x-slow", "")]).await.status, status);
     }
 }
 
