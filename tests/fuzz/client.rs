@@ -81,14 +81,9 @@ fn request(peer: Option<IpAddr>, name: &'static str, lines: &[HeaderValue]) -> R
     for line in lines {
         request.headers_mut().append(name, line.clone());
     }
-    request.extensions_mut().extend(
-        peer.map(|peer| {
-            let mut extensions = http::Extensions::new();
-            extensions.insert(Peer(peer));
-            extensions
-        })
-        .unwrap_or_default(),
-    );
+    if let Some(peer) = peer {
+        request.extensions_mut().insert(Peer(peer));
+    }
     request
 }
 
@@ -180,7 +175,7 @@ fn naive_walk(peer: Option<IpAddr>, entries: &[Entry], trusted: &Trusted) -> (Op
         }),
     };
     let last = (0..chain.len()).find(|&place| !trusts(place)).unwrap_or(chain.len() - 1);
-    let addresses = chain[..=last].iter().filter_map(|entry| match entry {
+    let mut addresses = chain[..=last].iter().filter_map(|entry| match entry {
         Entry::At(address) => Some(address.to_canonical()),
         _ => None,
     });
@@ -192,7 +187,7 @@ fn naive_walk(peer: Option<IpAddr>, entries: &[Entry], trusted: &Trusted) -> (Op
         Entry::At(_) if last == 0 => Outcome::PeerIsTheClient,
         Entry::At(_) => Outcome::FirstUntrusted,
     };
-    (addresses.last(), outcome)
+    (addresses.next_back(), outcome)
 }
 
 fn bits_of(address: IpAddr) -> u128 {
@@ -219,7 +214,7 @@ fn trusted(choices: &mut Choices<'_>) -> Trusted {
     if choices.once_in(3) {
         return Trusted::Hops(choices.below(6));
     }
-    // The one of everything is rare, and so are the trusted ones far from each other.
+    // To trust everybody is rare.
     Trusted::Networks(
         NETWORKS
             .into_iter()
