@@ -245,3 +245,34 @@ fn what_is_retired_does_not_pile_up_behind_an_idle_session() {
     limiter.sweep();
     assert!(limiter.memory_bytes() <= MOST_BYTES / 2, "{} bytes", limiter.memory_bytes());
 }
+
+#[cfg(feature = "tower")]
+#[test]
+fn telling_whose_request_it_is_allocates_nothing_for_a_token_or_an_address_whatever_the_headers() {
+    use http::{HeaderValue, Request};
+    use tollgate::http::Head;
+    use tollgate::http::client::{ApiKey, Bearer, ClientAddress, ForwardingHeader, Identify, Peer, Trust};
+
+    let address = ClientAddress::new().trust(Trust::hops(usize::MAX));
+    let forwarded = address.clone().header(ForwardingHeader::Forwarded);
+    let (key, token) = (ApiKey::new(), Bearer::new());
+    for hostile in [",", "10.0.0.1,", "for=10.0.0.1,", "_a,", "for=\"", "\\\"", "\"\\", ";", "a;", "x", "é"] {
+        let value = hostile.repeat(100_000);
+        let value = |start: &str| HeaderValue::from_bytes(format!("{start}{value}").as_bytes()).unwrap();
+        let mut request = Request::new(());
+        request.extensions_mut().insert(Peer([10, 0, 0, 1].into()));
+        for name in ["x-forwarded-for", "forwarded", "x-api-key"] {
+            request.headers_mut().append(name, value(""));
+            request.headers_mut().append(name, value(""));
+        }
+        request.headers_mut().append("authorization", value("Bearer "));
+        let head = Head::from(&request);
+        for clients in [&address as &dyn Identify, &forwarded, &token] {
+            assert_eq!(allocations(|| assert!(clients.identify(&head).is_some())), (0, 0), "{hostile}");
+        }
+        // A key shares the header's memory; what counts the two of them may be a few words.
+        let mut client = None;
+        let (count, bytes) = allocations(|| client = key.identify(&head));
+        assert!(client.is_some() && count <= 1 && bytes <= 64, "{hostile}: {count} with {bytes} bytes");
+    }
+}

@@ -60,7 +60,7 @@ impl Drop for Program {
 
 /// A running server, and one connection to it.
 struct Server {
-    _program: Program,
+    program: Program,
     first_line: String,
     url: String,
     client: Agent,
@@ -79,7 +79,7 @@ impl Server {
         let Some(url) = line.strip_prefix("listening on ").and_then(|rest| rest.split(',').next()) else {
             panic!("instead of a line with its address the server wrote {line:?}: {:?}", program.end());
         };
-        Self { url: url.to_owned(), _program: program, first_line: line, client: client() }
+        Self { url: url.to_owned(), program, first_line: line, client: client() }
     }
 
     fn try_get(&self, client: &Agent, path: &str, key: Option<&str>) -> Result<Reply, ureq::Error> {
@@ -87,9 +87,19 @@ impl Server {
         if let Some(key) = key {
             request = request.header("X-API-Key", key);
         }
-        let mut response = request.call()?;
-        let body = response.body_mut().read_to_string()?;
-        Ok(Reply { status: response.status().as_u16(), headers: response.headers().clone(), body })
+        Reply::read(request.call()?)
+    }
+
+    /// A request with one header.
+    fn get_with(&self, path: &str, name: &str, value: &str) -> Reply {
+        Reply::read(self.client.get(format!("{}{path}", self.url)).header(name, value).call().unwrap()).unwrap()
+    }
+
+    fn login(&self, user: &str, password: &str) -> Reply {
+        let form = serde_json::json!({ "user": user, "password": password }).to_string();
+        // The key is no way around a limit by address.
+        let request = self.client.post(format!("{}/login", self.url)).header("X-API-Key", password);
+        Reply::read(request.content_type("application/json").send(form).unwrap()).unwrap()
     }
 
     fn get(&self, path: &str, key: Option<&str>) -> Reply {
@@ -139,6 +149,11 @@ impl Server {
 }
 
 impl Reply {
+    fn read(mut response: ureq::http::Response<ureq::Body>) -> Result<Self, ureq::Error> {
+        let body = response.body_mut().read_to_string()?;
+        Ok(Self { status: response.status().as_u16(), headers: response.headers().clone(), body })
+    }
+
     fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(|value| value.to_str().unwrap())
     }
@@ -249,16 +264,115 @@ fn health_is_never_limited() {
 }
 
 #[test]
+fn five_wrong_passwords_are_all_and_right_ones_cost_nothing() {
+    let server = Server::start(TEN);
+    for _ in 0..7 {
+        let reply = server.login("ann", "open sesame");
+        assert_eq!((reply.status, &*reply.body), (200, r#"{"welcome":"ann"}"#));
+        assert_eq!(reply.header("x-ratelimit-remaining"), Some("5"));
+    }
+    for guess in 0..5 {
+        assert_eq!(server.login("ann", &format!("guess-{guess}")).status, 401);
+    }
+    let refused = server.login("ann", "open sesame");
+    assert_eq!((refused.status, &*refused.body), (429, REFUSAL));
+    let wait: u64 = refused.header("retry-after").unwrap().parse().unwrap();
+    assert!((1..=12).contains(&wait), "{wait}");
+    // The other limit is another one.
+    assert_eq!(server.status("/api/data", None), 200);
+}
+
+#[test]
+fn a_report_costs_as_much_as_five() {
+    let server = Server::start(TEN);
+    for left in ["5", "0"] {
+        assert_eq!(server.get("/api/report", Some("alice")).header("x-ratelimit-remaining"), Some(left));
+    }
+    let refused = server.get("/api/report", Some("alice"));
+    assert_eq!((refused.status, refused.header("retry-after")), (429, Some("1800")));
+    assert_eq!(server.get("/api/data", Some("alice")).header("retry-after"), Some("360"));
+}
+
+#[test]
+fn an_app_from_another_origin_can_read_a_refusal() {
+    let server = Server::start(TEN);
+    server.drain("/api/data", None);
+    let refused = server.get_with("/api/data", "Origin", "https://app.example");
+    assert_eq!(refused.status, 429);
+    assert_eq!(refused.header("access-control-allow-origin"), Some("*"));
+    assert!(refused.header("access-control-expose-headers").unwrap().contains("retry-after"));
+}
+
+#[test]
+fn only_a_trusted_proxy_is_believed() {
+    let forwarded =
+        |server: &Server, n: usize| server.get_with("/api/data", "X-Forwarded-For", &format!("203.0.113.{n}")).status;
+    let server = Server::start(TEN);
+    let statuses: Vec<u16> = (0..12).map(|n| forwarded(&server, n)).collect();
+    assert_eq!(statuses, [[200; 10].as_slice(), &[429; 2]].concat());
+
+    let proxies = ["--trusted-proxy", "10.0.0.0/8", "--trusted-proxy", "127.0.0.0/8"];
+    let server = Server::start(&[TEN, &proxies].concat());
+    assert!((0..12).all(|n| forwarded(&server, n) == 200));
+}
+
+#[test]
+fn prometheus_finds_counts_and_no_keys() {
+    let server = Server::start(TEN);
+    server.drain("/api/data", Some("alice"));
+    let page = server.get("/metrics", None);
+    assert_eq!(page.status, 200);
+    for line in [
+        r#"tollgate_requests_total{policy="requests",outcome="allowed"} 10"#,
+        r#"tollgate_requests_total{policy="requests",outcome="refused"} 1"#,
+        r#"tollgate_clients{policy="requests"} 1"#,
+    ] {
+        assert!(page.body.lines().any(|found| found == line), "{line} is not in\n{}", page.body);
+    }
+    assert!(!page.body.contains("alice"), "{}", page.body);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_server_that_is_asked_to_end_answers_what_is_under_way() {
+    let server = Server::start(TEN);
+    let pid = server.program.0.id().to_string();
+    let replies: Vec<_> = thread::scope(|scope| {
+        let (started, server) = (Barrier::new(5), &server);
+        let ask = |_| {
+            let started = &started;
+            scope.spawn(move || {
+                let client = client();
+                server.try_get(&client, "/health", None).unwrap();
+                started.wait();
+                server.try_get(&client, "/api/data-unsafe", None)
+            })
+        };
+        let threads: Vec<_> = (0..4).map(ask).collect();
+        started.wait();
+        thread::sleep(Duration::from_millis(5));
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    // Who came after the signal was turned away, and nobody was cut off in the middle.
+    for reply in replies.into_iter().flatten() {
+        assert_eq!((reply.status, &*reply.body), (200, r#"{"data":"hello","remaining":9}"#));
+    }
+    assert_eq!(server.program.end(), (Some(0), String::new()));
+}
+
+#[test]
 fn bad_starts_end_with_a_message() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let in_use = format!("error: cannot listen on {address}: ");
     let any = "--listen=127.0.0.1:0";
-    let cases: [(&[&str], i32, &str); 5] = [
+    let cases: [(&[&str], i32, &str); 6] = [
         (&[any, "--quota=0/s"], 2, "error: invalid value '0/s' for '--quota <QUOTA>': zero count: use at least 1\n"),
         (&[any, "--quota=nonsense"], 2, "error: invalid value 'nonsense' for '--quota <QUOTA>': no count: start with "),
         // Well-formed, and too fast for the engine.
         (&[any, "--quota=10/ns"], 1, "error: the rate of 10/ns is above "),
+        (&[any, "--trusted-proxy=10.0.0.0/33"], 2, "error: invalid value '10.0.0.0/33' for '--trusted-proxy <CIDR>': "),
         (&["--listen=nowhere"], 2, "error: invalid value 'nowhere' for '--listen <ADDR>': "),
         (&["--listen", &address], 1, &in_use),
     ];

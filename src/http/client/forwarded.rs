@@ -50,13 +50,8 @@ impl<'a> Iterator for Elements<'a> {
         while at > 0 {
             at -= 1;
             match text[at] {
-                b'"' if quoted => {
-                    // In a quoted string, a quote after an odd number of backslashes is one of its characters.
-                    let before = text[..at].iter().rev().take_while(|&&byte| byte == b'\\').count();
-                    quoted = before % 2 == 1;
-                    at -= before;
-                }
-                b'"' => quoted = true,
+                // The quote that opens a string stands after a `=`, so one after a backslash is a character of the string.
+                b'"' => quoted = !quoted || text[..at].ends_with(b"\\"),
                 b',' if !quoted => {
                     self.rest = Some(&text[..at]);
                     return Some(&text[at + 1..]);
@@ -69,7 +64,7 @@ impl<'a> Iterator for Elements<'a> {
     }
 }
 
-/// Reads an element: `name=value` pairs between semicolons, each name at most once.
+/// Reads an element: `name=value` pairs between semicolons, of which one may be `for`.
 fn element(text: &[u8]) -> Hop {
     /// The hop told by `for`, `Hidden` without one.
     fn read(mut rest: &[u8]) -> Option<Hop> {
