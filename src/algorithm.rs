@@ -6,13 +6,51 @@
 //!
 //! - payload 0 means *never written*, and stands for exactly what an absent client stands for: nothing used;
 //! - no transition returns payload 0, so a word that was written once can always be told from one that was not.
+//!
+//! A payload may point to memory ([`Algorithm::POINTS`]). A transition then returns a new piece of memory and never
+//! changes an old one; whoever has the words says when one is free to go.
 
+mod fixed_window;
+mod sliding_counter;
+mod sliding_log;
 mod token_bucket;
+mod windows;
 
-pub use token_bucket::{Scale, TokenBucket};
+use crate::error::BuildError;
+use crate::quota::Quota;
+
+pub use fixed_window::FixedWindow;
+pub use sliding_counter::SlidingCounter;
+pub use sliding_log::SlidingLog;
+pub use token_bucket::TokenBucket;
+pub use windows::Anchor;
 
 /// The largest payload of a word; the two bits above belong to the table.
 pub(crate) const PAYLOAD_MAX: u64 = (1 << 62) - 1;
+
+/// The uptime for which a limiter is guaranteed to keep exact time: 30 years of 365.25 days, in nanoseconds.
+const UPTIME: u64 = 30 * 31_557_600 * 1_000_000_000;
+
+/// What an algorithm is asked to be, before it is known whether its numbers fit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    pub(crate) quota: Quota,
+    /// Where windows start, for the algorithms that have some.
+    pub(crate) anchor: Anchor,
+    /// Whether a sliding counter counts parts of a call as whole ones.
+    pub(crate) strict: bool,
+    /// The clock's reading when the limiter was built.
+    pub(crate) origin: u64,
+}
+
+impl Plan {
+    pub(crate) fn new(quota: Quota) -> Self {
+        Self { quota, anchor: Anchor::default(), strict: false, origin: 0 }
+    }
+}
+
+/// How an algorithm is made of its plan.
+pub(crate) type Make<A> = fn(Plan) -> Result<A, BuildError>;
 
 /// How an algorithm reads a client's word.
 pub trait Answers {
@@ -25,82 +63,180 @@ pub trait Answers {
     /// Nanoseconds from `now` until `cost` could be taken, if nobody else takes any; `None` if that never comes.
     fn retry_after(&self, payload: u64, now: u64, cost: u64) -> Option<u64>;
 
-    /// The first instant at which dropping the client changes no answer, if nothing more is charged; `u64::MAX` if never.
-    fn idle_at(&self, payload: u64) -> u64;
-
-    /// Nanoseconds from `now` until nothing is used.
+    /// Nanoseconds from `now` until the whole limit could be taken, or until the end of time if that never comes.
     fn reset_after(&self, payload: u64, now: u64) -> u64 {
-        match payload {
-            0 => 0,
-            _ => self.idle_at(payload).saturating_sub(now),
-        }
+        self.retry_after(payload, now, self.limit()).unwrap_or(u64::MAX - now)
     }
 }
 
 /// How an algorithm moves a client's word. Implemented by this crate's algorithms only.
 pub trait Algorithm: Answers + Copy + std::fmt::Debug + Send + Sync + 'static + sealed::Sealed {
+    /// Whether payloads point to memory. It is read under a guard only, and freed when the word has let go of it.
+    const POINTS: bool = false;
+
     /// The payload after `cost` (from 1 to the limit) is taken at `now`, or `None` if it is refused.
     fn charge(&self, payload: u64, now: u64, cost: u64) -> Option<u64>;
 
-    /// The payload after the charge of `cost` at `taken` is undone at `now`, with the tokens that this returns.
-    fn give_back(&self, payload: u64, now: u64, cost: u64, taken: u64) -> Option<(u64, u64)>;
+    /// The payload after the charge of `cost` that came to `charged` is undone at `now`, with the tokens that this
+    /// returns.
+    fn give_back(&self, payload: u64, now: u64, cost: u64, charged: Charged) -> Option<(u64, u64)>;
 
     /// The payload after `tokens` are put back at `now` whoever took them, with how many found room.
     fn refund(&self, payload: u64, now: u64, tokens: u64) -> Option<(u64, u64)>;
 
-    /// The payload of a client with nothing used at `now`, or `None` if this one is such already.
+    /// The payload of a client with nothing used at `now`, or `None` if this one has its whole limit already.
     fn reset(&self, payload: u64, now: u64) -> Option<u64>;
 
     /// Whether dropping the client at `now` changes no answer from then on.
     fn is_idle(&self, payload: u64, now: u64) -> bool;
 
+    /// The first instant at which the client is idle, if nothing more is charged; `u64::MAX` if never.
+    fn idle_at(&self, payload: u64) -> u64;
+
     /// How long it takes, in nanoseconds, until a client that has used everything is idle.
     fn longest_idle(&self) -> u64;
 
-    /// The algorithm as a value that decisions can carry.
-    #[doc(hidden)]
-    fn any(self) -> Any;
+    /// The stretch of time, in nanoseconds, in which about the limit is let through in the long run.
+    fn window(&self) -> u64 {
+        self.longest_idle()
+    }
+
+    /// What a decision on `cost` carries away: answers that need no guard any more.
+    fn snapshot(&self, payload: u64, now: u64, cost: u64) -> Snapshot;
+
+    /// The same for a client that has no word and has just taken `cost`.
+    fn snapshot_of_new(&self, now: u64, cost: u64) -> Snapshot {
+        self.snapshot(self.charge(0, now, cost).unwrap_or_default(), now, cost)
+    }
+
+    /// Frees what a payload points to.
+    ///
+    /// # Safety
+    ///
+    /// The payload came from a transition, nobody will read it any more, and it is freed only once.
+    unsafe fn free(_payload: u64) {}
+
+    /// Bytes that payloads point to, those included that cannot be freed yet.
+    fn bytes(&self) -> usize {
+        0
+    }
+
+    /// Ends the algorithm's use: nothing is charged any more, though memory may still be freed.
+    fn close(&self) {}
 }
 
-/// One of the algorithms, inside a decision: as little as its answers can be computed from.
+/// A client's state at one instant, as decisions carry it: without a guard, a lock or a borrow.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct Snapshot {
+    pub(crate) answers: Any,
+    /// What the answers are read from: mostly the payload itself.
+    pub(crate) payload: u64,
+    /// Nanoseconds since the limiter was built.
+    pub(crate) now: u64,
+}
+
+/// What a charge came to, for whoever undoes it.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct Charged {
+    /// The payload of the charge's snapshot.
+    pub(crate) payload: u64,
+    /// The instant of the charge.
+    pub(crate) now: u64,
+}
+
+#[cfg(tollgate_loom)]
+#[allow(missing_docs)]
+impl Charged {
+    /// A charge at an instant, for algorithms that ask for no more.
+    pub fn at(now: u64) -> Self {
+        Self { payload: 0, now }
+    }
+}
+
+impl Snapshot {
+    /// What a client is told that finds no place: to wait, for so many nanoseconds.
+    pub(crate) fn no_room(limit: u64, wait: u64, now: u64) -> Self {
+        Self { answers: Any::NoRoom { limit, wait }, payload: 0, now }
+    }
+
+    pub(crate) fn limit(&self) -> u64 {
+        self.answers.with(|answers| answers.limit())
+    }
+
+    pub(crate) fn remaining(&self) -> u64 {
+        self.answers.with(|answers| answers.remaining(self.payload, self.now))
+    }
+
+    pub(crate) fn reset_after(&self) -> u64 {
+        self.answers.with(|answers| answers.reset_after(self.payload, self.now))
+    }
+
+    pub(crate) fn retry_after(&self, cost: u64) -> Option<u64> {
+        self.answers.with(|answers| answers.retry_after(self.payload, self.now, cost))
+    }
+
+    /// What a receipt of this decision gives back by.
+    pub(crate) fn charged(&self) -> Charged {
+        Charged { payload: self.payload, now: self.now }
+    }
+}
+
+/// One of the algorithms inside a decision: as little as its answers can be computed from. Fields lie in the variants, and
+/// not in types of their own, so that the small ones share a word with the tag.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Any {
-    /// A token bucket.
-    TokenBucket(Scale),
-    /// An algorithm of the models, which look at no decision.
-    #[cfg(tollgate_loom)]
-    Opaque,
+    TokenBucket { limit: u64, unit: u64, multiplier: u64, shift: u8 },
+    FixedWindow { limit: u64, period: u64, offset: u64, grain: u8 },
+    SlidingCounter { limit: u64, period: u64, offset: u64, grain: u8, strict: bool },
+    SlidingLog { limit: u32, remaining: u32, window: u64, retry_at: u64 },
+    NoRoom { limit: u64, wait: u64 },
 }
 
 impl Any {
     fn with<R>(self, answer: impl FnOnce(&dyn Answers) -> R) -> R {
         match self {
-            Self::TokenBucket(scale) => answer(&TokenBucket::from(scale)),
-            #[cfg(tollgate_loom)]
-            Self::Opaque => unreachable!("a model looks at no decision"),
+            Self::TokenBucket { limit, unit, multiplier, shift } => {
+                answer(&TokenBucket::of_parts(limit, unit, multiplier, shift))
+            }
+            Self::FixedWindow { limit, period, offset, grain } => {
+                answer(&FixedWindow::of_parts(limit, period, offset, grain))
+            }
+            Self::SlidingCounter { limit, period, offset, grain, strict } => {
+                answer(&SlidingCounter::of_parts(limit, period, offset, grain, strict))
+            }
+            Self::SlidingLog { limit, remaining, window, retry_at } => {
+                answer(&sliding_log::Digest { limit, remaining, window, retry_at })
+            }
+            Self::NoRoom { limit, wait } => answer(&NoRoom { limit, wait }),
         }
     }
+}
 
-    pub(crate) fn limit(self) -> u64 {
-        self.with(|algorithm| algorithm.limit())
+/// The answers to a client that has no place.
+struct NoRoom {
+    limit: u64,
+    wait: u64,
+}
+
+impl Answers for NoRoom {
+    fn limit(&self) -> u64 {
+        self.limit
     }
 
-    pub(crate) fn remaining(self, payload: u64, now: u64) -> u64 {
-        self.with(|algorithm| algorithm.remaining(payload, now))
+    fn remaining(&self, _: u64, _: u64) -> u64 {
+        0
     }
 
-    pub(crate) fn reset_after(self, payload: u64, now: u64) -> u64 {
-        self.with(|algorithm| algorithm.reset_after(payload, now))
-    }
-
-    pub(crate) fn retry_after(self, payload: u64, now: u64, cost: u64) -> Option<u64> {
-        self.with(|algorithm| algorithm.retry_after(payload, now, cost))
+    fn retry_after(&self, _: u64, _: u64, _: u64) -> Option<u64> {
+        (self.wait < u64::MAX).then_some(self.wait)
     }
 }
 
 pub(crate) mod sealed {
-    /// Keeps [`Algorithm`](super::Algorithm) closed: the table relies on its two rules.
+    /// Keeps [`Algorithm`](super::Algorithm) closed: the table relies on its rules.
     pub trait Sealed {}
 }

@@ -1,6 +1,6 @@
 //! Builders: everything about a limiter or a gate that can be chosen.
 
-use crate::algorithm::{Algorithm, TokenBucket};
+use crate::algorithm::{Algorithm, Anchor, FixedWindow, Make, Plan, SlidingCounter};
 use crate::clock::{Clock, MonotonicClock};
 use crate::error::BuildError;
 use crate::gate::Gate;
@@ -31,8 +31,28 @@ pub enum WhenFull {
     Shared,
 }
 
-/// How an algorithm is made of its quota.
-type Make<A> = fn(Quota) -> Result<A, BuildError>;
+/// An algorithm, as far as it was chosen.
+#[derive(Clone, Debug)]
+struct Choice<A> {
+    plan: Plan,
+    make: Make<A>,
+}
+
+impl<A> Choice<A> {
+    fn new(quota: Quota, make: Make<A>) -> Self {
+        Self { plan: Plan::new(quota), make }
+    }
+
+    fn make(self, origin: u64) -> Result<A, BuildError> {
+        (self.make)(Plan { origin, ..self.plan })
+    }
+}
+
+/// Algorithms whose windows can start in several ways.
+pub trait Windowed: Algorithm {}
+
+impl Windowed for FixedWindow {}
+impl Windowed for SlidingCounter {}
 
 /// Where the clock comes from. The default one is calibrated when it is made, so only if it is needed.
 #[derive(Clone, Debug)]
@@ -50,23 +70,21 @@ impl<C> Source<C> {
     }
 }
 
-/// Builds a [`Limiter`]. Made by [`Limiter::token_bucket`].
+/// Builds a [`Limiter`]. Made by [`Limiter::token_bucket`] and its like.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct LimiterBuilder<A, C = MonotonicClock, S = RandomState> {
-    quota: Quota,
-    make: Make<A>,
+    choice: Choice<A>,
     clock: Source<C>,
     hasher: S,
     max_keys: usize,
     when_full: WhenFull,
 }
 
-impl LimiterBuilder<TokenBucket> {
-    pub(crate) fn token_bucket(quota: Quota) -> Self {
+impl<A> LimiterBuilder<A> {
+    pub(crate) fn new(quota: Quota, make: Make<A>) -> Self {
         Self {
-            quota,
-            make: TokenBucket::new,
+            choice: Choice::new(quota, make),
             clock: Source::Default(MonotonicClock::new),
             hasher: RandomState::new(),
             max_keys: MAX_KEYS,
@@ -78,8 +96,8 @@ impl LimiterBuilder<TokenBucket> {
 impl<A: Algorithm, C: Clock, S: BuildHasher + Send + Sync + 'static> LimiterBuilder<A, C, S> {
     /// The clock to go by, instead of [`MonotonicClock`].
     pub fn clock<D: Clock>(self, clock: D) -> LimiterBuilder<A, D, S> {
-        let Self { quota, make, clock: _, hasher, max_keys, when_full } = self;
-        LimiterBuilder { quota, make, clock: Source::Given(clock), hasher, max_keys, when_full }
+        let Self { choice, clock: _, hasher, max_keys, when_full } = self;
+        LimiterBuilder { choice, clock: Source::Given(clock), hasher, max_keys, when_full }
     }
 
     /// The hasher of keys, instead of aHash with a random key.
@@ -87,8 +105,8 @@ impl<A: Algorithm, C: Clock, S: BuildHasher + Send + Sync + 'static> LimiterBuil
     /// A client is known by the 64-bit hash of its key alone, and clients choose their keys: take a keyed hash whose key
     /// they cannot know, and one whose every bit is good.
     pub fn hasher<T: BuildHasher + Send + Sync + 'static>(self, hasher: T) -> LimiterBuilder<A, C, T> {
-        let Self { quota, make, clock, hasher: _, max_keys, when_full } = self;
-        LimiterBuilder { quota, make, clock, hasher, max_keys, when_full }
+        let Self { choice, clock, hasher: _, max_keys, when_full } = self;
+        LimiterBuilder { choice, clock, hasher, max_keys, when_full }
     }
 
     /// How many live clients the limiter holds, at least: from 1 to 2^40, 100 million by default. It may hold an eighth
@@ -111,38 +129,40 @@ impl<A: Algorithm, C: Clock, S: BuildHasher + Send + Sync + 'static> LimiterBuil
     ///
     /// - [`BuildError::Quota`], [`PeriodTooLong`](BuildError::PeriodTooLong), [`RateTooHigh`](BuildError::RateTooHigh),
     ///   [`RefillTooLong`](BuildError::RefillTooLong), [`BurstTooLarge`](BuildError::BurstTooLarge): the quota cannot be
-    ///   held exactly enough in a word.
+    ///   held exactly enough in a token bucket's word.
+    /// - [`BuildError::Quota`], [`BurstOfWindow`](BuildError::BurstOfWindow),
+    ///   [`WindowTooLong`](BuildError::WindowTooLong), [`LimitTooLarge`](BuildError::LimitTooLarge): the quota is none of a
+    ///   window, or cannot be held exactly.
     /// - [`BuildError::ZeroMaxKeys`], [`MaxKeysTooLarge`](BuildError::MaxKeysTooLarge): `max_keys` is outside of 1 to 2^40.
     /// - [`BuildError::OutOfMemory`]: the system gives no memory for the first table, which takes 4 KiB.
     pub fn build(self) -> Result<Limiter<A, C, S>, BuildError> {
-        let algorithm = (self.make)(self.quota)?;
-        match self.max_keys {
+        let Self { choice, clock, hasher, max_keys, when_full } = self;
+        match max_keys {
             0 => Err(BuildError::ZeroMaxKeys),
-            1..=MOST_KEYS => Limiter::new(algorithm, self.clock.get(), self.hasher, self.max_keys, self.when_full),
+            1..=MOST_KEYS => Limiter::new(|origin| choice.make(origin), clock.get(), hasher, max_keys, when_full),
             too_large => Err(BuildError::MaxKeysTooLarge(too_large)),
         }
     }
 }
 
-/// Builds a [`Gate`]. Made by [`Gate::token_bucket`].
+/// Builds a [`Gate`]. Made by [`Gate::token_bucket`] and its like.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct GateBuilder<A, C = MonotonicClock> {
-    quota: Quota,
-    make: Make<A>,
+    choice: Choice<A>,
     clock: Source<C>,
 }
 
-impl GateBuilder<TokenBucket> {
-    pub(crate) fn token_bucket(quota: Quota) -> Self {
-        Self { quota, make: TokenBucket::new, clock: Source::Default(MonotonicClock::new) }
+impl<A> GateBuilder<A> {
+    pub(crate) fn new(quota: Quota, make: Make<A>) -> Self {
+        Self { choice: Choice::new(quota, make), clock: Source::Default(MonotonicClock::new) }
     }
 }
 
 impl<A: Algorithm, C: Clock> GateBuilder<A, C> {
     /// The clock to go by, instead of [`MonotonicClock`].
     pub fn clock<D: Clock>(self, clock: D) -> GateBuilder<A, D> {
-        GateBuilder { quota: self.quota, make: self.make, clock: Source::Given(clock) }
+        GateBuilder { choice: self.choice, clock: Source::Given(clock) }
     }
 
     /// Builds the gate; its time starts now.
@@ -151,6 +171,41 @@ impl<A: Algorithm, C: Clock> GateBuilder<A, C> {
     ///
     /// Those of [`LimiterBuilder::build`] that concern the quota.
     pub fn build(self) -> Result<Gate<A, C>, BuildError> {
-        Ok(Gate::new((self.make)(self.quota)?, self.clock.get()))
+        let Self { choice, clock } = self;
+        Gate::new(|origin| choice.make(origin), clock.get())
+    }
+}
+
+impl<A: Windowed, C, S> LimiterBuilder<A, C, S> {
+    /// Where windows start: by default [`Anchor::Aligned`], at multiples of the period.
+    pub fn anchor(mut self, anchor: Anchor) -> Self {
+        self.choice.plan.anchor = anchor;
+        self
+    }
+}
+
+impl<A: Windowed, C> GateBuilder<A, C> {
+    /// Where windows start: by default [`Anchor::Aligned`], at multiples of the period.
+    pub fn anchor(mut self, anchor: Anchor) -> Self {
+        self.choice.plan.anchor = anchor;
+        self
+    }
+}
+
+impl<C, S> LimiterBuilder<SlidingCounter, C, S> {
+    /// Counts parts of a call too: a cost is admitted only if the estimate itself and the cost are within the limit. See
+    /// [`SlidingCounter`].
+    pub fn strict(mut self) -> Self {
+        self.choice.plan.strict = true;
+        self
+    }
+}
+
+impl<C> GateBuilder<SlidingCounter, C> {
+    /// Counts parts of a call too: a cost is admitted only if the estimate itself and the cost are within the limit. See
+    /// [`SlidingCounter`].
+    pub fn strict(mut self) -> Self {
+        self.choice.plan.strict = true;
+        self
     }
 }

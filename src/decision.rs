@@ -3,30 +3,11 @@
 //! Answers are owned values. They hold no lock, no guard and no borrow, so they may be kept across an await or put into a
 //! request's extensions; what they report describes the instant of the decision, and is computed when asked for.
 
-use crate::algorithm::Any;
+use crate::algorithm::Snapshot;
 use crate::registry::Receipt;
 use std::error::Error;
 use std::fmt;
 use std::time::Duration;
-
-/// A client's state at one instant.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Snapshot {
-    pub(crate) algorithm: Any,
-    pub(crate) payload: u64,
-    /// Nanoseconds since the limiter was built.
-    pub(crate) now: u64,
-}
-
-impl Snapshot {
-    fn remaining(&self) -> u64 {
-        self.algorithm.remaining(self.payload, self.now)
-    }
-
-    fn reset_after(&self) -> Duration {
-        Duration::from_nanos(self.algorithm.reset_after(self.payload, self.now))
-    }
-}
 
 /// The call may go ahead: its cost was taken.
 #[derive(Debug)]
@@ -36,9 +17,10 @@ pub struct Allowed {
 }
 
 impl Allowed {
-    /// The largest cost that can be admitted at once, in tokens: the burst of a token bucket.
+    /// The largest cost that can be admitted at once, in tokens: the burst of a token bucket, or what a
+    /// window may hold.
     pub fn limit(&self) -> u64 {
-        self.snapshot.algorithm.limit()
+        self.snapshot.limit()
     }
 
     /// Whole tokens left after this call.
@@ -49,17 +31,18 @@ impl Allowed {
     /// Time from the decision until the client has its whole limit again, if it makes no further call. Rounded up to the
     /// nanosecond.
     pub fn reset_after(&self) -> Duration {
-        self.snapshot.reset_after()
+        Duration::from_nanos(self.snapshot.reset_after())
     }
 
     /// Undoes this call's charge, for instance because the work behind it never happened. Returns the tokens put back,
     /// a part of a token counted as one.
     ///
-    /// At most the cost comes back, less what has refilled since: so no client ever gets more over any stretch of time
-    /// than its quota allows. Returns 0 once all has refilled, if the limiter is gone, and for a client that
+    /// At most the cost comes back, less what has refilled since; of windows only while the one that was charged lasts; to
+    /// a log the call's own events. So no client ever gets more over any stretch of time than its quota allows. Returns 0
+    /// once nothing of the charge counts any more, if the limiter is gone, and for a client that
     /// [`WhenFull::Allow`](crate::WhenFull::Allow) let pass.
     pub fn give_back(self) -> u64 {
-        self.receipt.give_back(self.snapshot.now)
+        self.receipt.give_back(self.snapshot.charged())
     }
 }
 
@@ -84,26 +67,21 @@ pub enum Reason {
 }
 
 impl Denied {
-    /// The largest cost that can be admitted at once, in tokens: the burst of a token bucket.
+    /// The largest cost that can be admitted at once, in tokens: the burst of a token bucket, or what a
+    /// window may hold.
     pub fn limit(&self) -> u64 {
-        self.snapshot.algorithm.limit()
+        self.snapshot.limit()
     }
 
     /// Whole tokens that a smaller cost could still take: 0 for [`Reason::Full`].
     pub fn remaining(&self) -> u64 {
-        match self.reason {
-            Reason::Full => 0,
-            _ => self.snapshot.remaining(),
-        }
+        self.snapshot.remaining()
     }
 
     /// Time from the decision until the client has its whole limit again, if it makes no further call. Rounded up to the
     /// nanosecond.
     pub fn reset_after(&self) -> Duration {
-        match self.reason {
-            Reason::Full => self.retry_after().unwrap_or_default(),
-            _ => self.snapshot.reset_after(),
-        }
+        Duration::from_nanos(self.snapshot.reset_after())
     }
 
     /// Time from the decision until the same call succeeds, if nobody else calls: exact to the nanosecond for
@@ -113,13 +91,7 @@ impl Denied {
     /// uptime). For [`Reason::Full`] it is a wait that is long enough, of a millisecond or more, unless an idle
     /// [`Session`](crate::Session) keeps the limiter from making room; a place is often free sooner.
     pub fn retry_after(&self) -> Option<Duration> {
-        let Snapshot { algorithm, payload, now } = self.snapshot;
-        match self.reason {
-            // The limiter looks for places less than a millisecond apart.
-            Reason::Full => algorithm.retry_after(payload, now, algorithm.limit()).map(|wait| wait.max(1_000_000)),
-            _ => algorithm.retry_after(payload, now, self.cost),
-        }
-        .map(Duration::from_nanos)
+        self.snapshot.retry_after(self.cost).map(Duration::from_nanos)
     }
 
     /// Why the call was refused.
@@ -148,9 +120,10 @@ pub struct Status {
 }
 
 impl Status {
-    /// The largest cost that can be admitted at once, in tokens: the burst of a token bucket.
+    /// The largest cost that can be admitted at once, in tokens: the burst of a token bucket, or what a
+    /// window may hold.
     pub fn limit(&self) -> u64 {
-        self.snapshot.algorithm.limit()
+        self.snapshot.limit()
     }
 
     /// Whole tokens that could be taken now.
@@ -160,7 +133,7 @@ impl Status {
 
     /// Time until the client has its whole limit again, if it makes no further call. Rounded up to the nanosecond.
     pub fn reset_after(&self) -> Duration {
-        self.snapshot.reset_after()
+        Duration::from_nanos(self.snapshot.reset_after())
     }
 
     /// What a call of `cost` would come to.

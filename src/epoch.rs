@@ -32,7 +32,7 @@ mod crossbeam {
             self.0.repin();
         }
 
-        /// Tries to move the epoch on and runs what has become due.
+        /// Hands on what this thread has retired, tries to move the epoch on, and runs what has become due.
         pub fn flush(&self) {
             self.0.flush();
         }
@@ -46,7 +46,6 @@ mod crossbeam {
         pub unsafe fn retire<T>(&self, _object: *const T, dispose: impl FnOnce() + 'static) {
             // SAFETY: the caller's promise.
             unsafe { self.0.defer_unchecked(dispose) };
-            self.0.flush();
         }
 
         /// Notes that `object` is reached under this guard.

@@ -18,6 +18,17 @@ pub enum BuildError {
     RefillTooLong(Quota),
     /// The burst is too large to be counted in one word at this rate.
     BurstTooLarge(Quota),
+    /// A window of a quota whose burst is not its count: a window has no burst of its own.
+    BurstOfWindow(Quota),
+    /// The period of a window is over 2^62 nanoseconds, about 146 years.
+    WindowTooLong(Quota),
+    /// The count of a window is above the most that can be held.
+    LimitTooLarge {
+        /// The quota asked for.
+        quota: Quota,
+        /// The most that a window of this period can hold.
+        most: u64,
+    },
     /// `max_keys(0)`: a limiter that may hold no client.
     ZeroMaxKeys,
     /// `max_keys` is above 2^40.
@@ -47,6 +58,17 @@ impl fmt::Display for BuildError {
                     f,
                     "the burst of {quota} does not fit one word beside its rate: lower it, or count in larger units"
                 )
+            }
+            Self::BurstOfWindow(quota) => {
+                write!(f, "{quota} has a burst, and a window has none: leave it out, or take a token bucket")
+            }
+            Self::WindowTooLong(quota) => write!(f, "the period of {quota} is over 146 years: take a shorter window"),
+            Self::LimitTooLarge { quota, most } => {
+                write!(
+                    f,
+                    "the limit of {quota} is above {most}, the most that can be counted exactly in such a window: "
+                )?;
+                write!(f, "lower it, take a longer window, or a token bucket")
             }
             Self::ZeroMaxKeys => write!(f, "max_keys is 0, so no client could ever be held: allow at least 1"),
             Self::MaxKeysTooLarge(keys) => write!(f, "max_keys is {keys}, above the bound of 2^40"),

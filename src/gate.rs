@@ -1,11 +1,14 @@
 //! [`Gate`]: one quota, one state, no keys.
 
-use crate::algorithm::{Algorithm, TokenBucket};
+use crate::algorithm::{Algorithm, Charged, FixedWindow, SlidingCounter, SlidingLog, Snapshot, TokenBucket};
 use crate::builder::GateBuilder;
 use crate::clock::Timeline;
 use crate::clock::{Clock, MonotonicClock};
-use crate::decision::{Allowed, Denied, Reason, Snapshot, Status};
-use crate::map::word::{Step, Word};
+use crate::decision::{Allowed, Denied, Reason, Status};
+use crate::epoch::{Epoch, Guard};
+use crate::error::BuildError;
+use crate::map::Charge;
+use crate::map::word::{Pointees, Step, Word};
 use crate::quota::Quota;
 use crate::registry::{Entry, GiveBack, Receipt};
 use crate::together::{Demand, Source};
@@ -27,13 +30,14 @@ use std::time::Duration;
 /// assert!(gate.allow());
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
-pub struct Gate<A = TokenBucket, C = MonotonicClock> {
+pub struct Gate<A: Algorithm = TokenBucket, C = MonotonicClock> {
     core: Arc<Core<A, C>>,
 }
 
-struct Core<A, C> {
+struct Core<A: Algorithm, C> {
     word: CachePadded<Word>,
     algorithm: A,
+    epoch: Epoch,
     time: Timeline<C>,
     entry: Entry,
 }
@@ -41,7 +45,24 @@ struct Core<A, C> {
 impl Gate {
     /// Starts to build a gate with a token bucket: the burst at once, then the steady rate. See [`TokenBucket`].
     pub fn token_bucket(quota: Quota) -> GateBuilder<TokenBucket> {
-        GateBuilder::token_bucket(quota)
+        GateBuilder::new(quota, |plan| TokenBucket::new(plan.quota))
+    }
+
+    /// Starts to build a gate with a fixed window: the quota's count in each period. See [`FixedWindow`].
+    pub fn fixed_window(quota: Quota) -> GateBuilder<FixedWindow> {
+        GateBuilder::new(quota, FixedWindow::new)
+    }
+
+    /// Starts to build a gate with a sliding log: never more than the quota's count in any stretch of one period. See
+    /// [`SlidingLog`].
+    pub fn sliding_log(quota: Quota) -> GateBuilder<SlidingLog> {
+        GateBuilder::new(quota, SlidingLog::new)
+    }
+
+    /// Starts to build a gate with a sliding counter: the quota's count in a period that moves with time, estimated. See
+    /// [`SlidingCounter`].
+    pub fn sliding_counter(quota: Quota) -> GateBuilder<SlidingCounter> {
+        GateBuilder::new(quota, SlidingCounter::new)
     }
 }
 
@@ -80,7 +101,7 @@ impl<A: Algorithm, C: Clock> Gate<A, C> {
 
     /// What is left. Takes nothing and writes nothing.
     pub fn peek(&self) -> Status {
-        Status { snapshot: self.core.peek(self.core.time.now()) }
+        Status { snapshot: self.core.peek(self.core.time.now(), 1) }
     }
 
     /// Puts `tokens` back, whoever took them, and returns how many found room: a part of a token counts as one.
@@ -101,18 +122,57 @@ impl<A: Algorithm, C: Clock> Gate<A, C> {
     /// How long it takes until the whole limit is there again, once all of it was used.
     #[cfg(feature = "tower")]
     pub(crate) fn window(&self) -> Duration {
-        Duration::from_nanos(self.core.algorithm.longest_idle())
+        Duration::from_nanos(self.core.algorithm.window())
     }
 
-    pub(crate) fn new(algorithm: A, clock: C) -> Self {
+    /// Bytes held.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Core<A, C>>() + self.core.algorithm.bytes()
+    }
+
+    pub(crate) fn new(make: impl FnOnce(u64) -> Result<A, BuildError>, clock: C) -> Result<Self, BuildError> {
         let time = Timeline::new(clock);
-        Self {
+        let algorithm = make(time.origin())?;
+        Ok(Self {
             core: Arc::new_cyclic(|core: &Weak<Core<A, C>>| Core {
                 word: CachePadded::new(Word::new()),
                 algorithm,
+                epoch: Epoch::default(),
                 time,
                 entry: Entry::new(core.clone()),
             }),
+        })
+    }
+}
+
+impl<A: Algorithm, C> Core<A, C> {
+    /// What the word points to is read under a guard; a number needs none.
+    #[inline]
+    fn guard(&self) -> Option<Guard> {
+        A::POINTS.then(|| self.epoch.pin())
+    }
+
+    #[inline]
+    fn apply<R>(&self, guard: Option<&Guard>, step: impl Fn(u64) -> Step<R>) -> R {
+        self.word.apply::<A, _>(&Pointees::maybe_under(guard), step).never_frozen()
+    }
+
+    fn put_back(&self, transition: impl Fn(u64) -> Option<(u64, u64)>) -> u64 {
+        self.apply(self.guard().as_ref(), |payload| Step::put_back(transition(payload)))
+    }
+
+    fn peek(&self, now: u64, cost: u64) -> Snapshot {
+        let guard = self.guard();
+        self.algorithm.snapshot(self.apply(guard.as_ref(), Step::Keep), now, cost)
+    }
+
+    /// A cost of nothing, or of more than there can ever be.
+    #[cold]
+    fn decide_unchargeable(&self, now: u64, cost: u64) -> Result<Allowed, Denied> {
+        let snapshot = self.peek(now, cost);
+        match cost {
+            0 => Ok(Allowed { snapshot, receipt: Receipt::NOTHING }),
+            _ => Err(Denied { snapshot, cost, reason: Reason::Never }),
         }
     }
 }
@@ -120,58 +180,44 @@ impl<A: Algorithm, C: Clock> Gate<A, C> {
 impl<A: Algorithm, C: Clock> Core<A, C> {
     #[inline]
     fn check(&self, cost: u64) -> Result<Allowed, Denied> {
+        let guard = self.guard();
         let now = self.time.now();
         if cost.wrapping_sub(1) >= self.algorithm.limit() {
             return self.decide_unchargeable(now, cost);
         }
-        let charge = |payload| match self.algorithm.charge(payload, now, cost) {
-            Some(charged) => Step::Write(charged, Ok(charged)),
-            None => Step::Keep(Err(payload)),
-        };
-        match self.word.apply(charge).never_frozen() {
-            Ok(payload) => Ok(Allowed { snapshot: self.snapshot(payload, now), receipt: self.entry.receipt(0, cost) }),
-            Err(payload) => Err(Denied { snapshot: self.snapshot(payload, now), cost, reason: Reason::Limited }),
+        let step = |payload| Step::charge(&self.algorithm, payload, now, cost);
+        match self.apply(guard.as_ref(), step) {
+            Charge::Allowed { payload, now } => {
+                let snapshot = self.algorithm.snapshot(payload, now, cost);
+                Ok(Allowed { snapshot, receipt: self.entry.receipt(0, cost) })
+            }
+            Charge::Refused { payload, now } => {
+                let snapshot = self.algorithm.snapshot(payload, now, cost);
+                Err(Denied { snapshot, cost, reason: Reason::Limited })
+            }
+            Charge::Full => unreachable!("a gate has no clients"),
         }
     }
+}
 
-    /// A cost of nothing, or of more than there can ever be.
-    #[cold]
-    fn decide_unchargeable(&self, now: u64, cost: u64) -> Result<Allowed, Denied> {
-        let snapshot = self.peek(now);
-        match cost {
-            0 => Ok(Allowed { snapshot, receipt: Receipt::NOTHING }),
-            _ => Err(Denied { snapshot, cost, reason: Reason::Never }),
-        }
-    }
-
-    fn put_back(&self, transition: impl Fn(u64) -> Option<(u64, u64)>) -> u64 {
-        let step = |payload| match transition(payload) {
-            Some((payload, tokens)) => Step::Write(payload, tokens),
-            None => Step::Keep(0),
-        };
-        self.word.apply(step).never_frozen()
-    }
-
-    fn peek(&self, now: u64) -> Snapshot {
-        self.snapshot(self.word.apply(Step::Keep).never_frozen(), now)
-    }
-
-    #[inline]
-    fn snapshot(&self, payload: u64, now: u64) -> Snapshot {
-        Snapshot { algorithm: self.algorithm.any(), payload, now }
+impl<A: Algorithm, C> Drop for Core<A, C> {
+    fn drop(&mut self) {
+        // SAFETY: nobody else has the gate, so nobody reads the payload or has it any more.
+        unsafe { A::free(self.word.take()) };
+        self.algorithm.close();
     }
 }
 
 impl<A: Algorithm, C: Clock> GiveBack for Core<A, C> {
-    fn give_back(&self, _: u64, cost: u64, taken: u64) -> u64 {
+    fn give_back(&self, _: u64, cost: u64, charged: Charged) -> u64 {
         // The clock is read after the payload, as in `Map::give_back`.
-        self.put_back(|payload| self.algorithm.give_back(payload, self.time.now(), cost, taken))
+        self.put_back(|payload| self.algorithm.give_back(payload, self.time.now(), cost, charged))
     }
 }
 
 impl<A: Algorithm, C: Clock> Source for Core<A, C> {
     fn look(&self, _: u64, cost: u64) -> Result<Status, Denied> {
-        Status { snapshot: self.peek(self.time.now()) }.judge(cost)
+        Status { snapshot: self.peek(self.time.now(), cost) }.judge(cost)
     }
 
     fn take(&self, _: u64, cost: u64) -> Result<Allowed, Denied> {
@@ -180,7 +226,7 @@ impl<A: Algorithm, C: Clock> Source for Core<A, C> {
 }
 
 /// Clones share one state.
-impl<A, C> Clone for Gate<A, C> {
+impl<A: Algorithm, C> Clone for Gate<A, C> {
     fn clone(&self) -> Self {
         Self { core: self.core.clone() }
     }

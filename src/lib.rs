@@ -39,6 +39,7 @@ mod quota;
 mod registry;
 #[cfg(not(tollgate_loom))]
 mod session;
+mod stripes;
 #[cfg(not(tollgate_loom))]
 mod sync;
 #[cfg(tollgate_loom)]
@@ -47,13 +48,13 @@ pub mod sync;
 #[cfg(not(tollgate_loom))]
 mod together;
 
-pub use algorithm::{Algorithm, Answers, TokenBucket};
+pub use algorithm::{Algorithm, Anchor, Answers, FixedWindow, SlidingCounter, SlidingLog, TokenBucket};
 pub use clock::{Clock, ManualClock, MonotonicClock};
 pub use error::BuildError;
 pub use quota::{Excerpt, Quota, QuotaError};
 #[cfg(not(tollgate_loom))]
 pub use {
-    builder::{GateBuilder, LimiterBuilder, WhenFull},
+    builder::{GateBuilder, LimiterBuilder, WhenFull, Windowed},
     decision::{Allowed, Denied, Reason, Status},
     gate::Gate,
     limiter::Limiter,
@@ -65,7 +66,7 @@ pub use {
 #[cfg(tollgate_loom)]
 #[allow(missing_docs)]
 pub mod model {
-    pub use crate::algorithm::{Any, sealed::Sealed};
+    pub use crate::algorithm::{Charged, Snapshot, sealed::Sealed};
     pub use crate::all_or_nothing::{Part, take_all};
     pub use crate::clock::timeline::Timeline;
     pub use crate::clock::tsc::{Sample, Tsc};

@@ -1,10 +1,10 @@
 //! [`Limiter`]: one quota, a state of its own for each key.
 
-use crate::algorithm::{Algorithm, TokenBucket};
+use crate::algorithm::{Algorithm, Charged, FixedWindow, SlidingCounter, SlidingLog, Snapshot, TokenBucket};
 use crate::builder::{LimiterBuilder, WhenFull};
 use crate::clock::Timeline;
 use crate::clock::{Clock, MonotonicClock};
-use crate::decision::{Allowed, Denied, Reason, Snapshot, Status};
+use crate::decision::{Allowed, Denied, Reason, Status};
 use crate::epoch::Guard;
 use crate::error::BuildError;
 use crate::map::slot::Fingerprint;
@@ -41,7 +41,7 @@ use std::time::Duration;
 /// }
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
-pub struct Limiter<A = TokenBucket, C = MonotonicClock, S = RandomState> {
+pub struct Limiter<A: Algorithm = TokenBucket, C = MonotonicClock, S = RandomState> {
     core: Arc<Core<A, C, S>>,
 }
 
@@ -49,7 +49,7 @@ pub struct Limiter<A = TokenBucket, C = MonotonicClock, S = RandomState> {
 const SHARED: u64 = 0;
 
 /// What all clones of a limiter share.
-pub(crate) struct Core<A, C, S> {
+pub(crate) struct Core<A: Algorithm, C, S> {
     map: Map<A>,
     time: Timeline<C>,
     hasher: S,
@@ -60,7 +60,24 @@ pub(crate) struct Core<A, C, S> {
 impl Limiter {
     /// Starts to build a limiter of token buckets: the burst at once, then the steady rate. See [`TokenBucket`].
     pub fn token_bucket(quota: Quota) -> LimiterBuilder<TokenBucket> {
-        LimiterBuilder::token_bucket(quota)
+        LimiterBuilder::new(quota, |plan| TokenBucket::new(plan.quota))
+    }
+
+    /// Starts to build a limiter of fixed windows: the quota's count in each period. See [`FixedWindow`].
+    pub fn fixed_window(quota: Quota) -> LimiterBuilder<FixedWindow> {
+        LimiterBuilder::new(quota, FixedWindow::new)
+    }
+
+    /// Starts to build a limiter of sliding logs: never more than the quota's count in any stretch of one period. See
+    /// [`SlidingLog`].
+    pub fn sliding_log(quota: Quota) -> LimiterBuilder<SlidingLog> {
+        LimiterBuilder::new(quota, SlidingLog::new)
+    }
+
+    /// Starts to build a limiter of sliding counters: the quota's count in a period that moves with time, estimated. See
+    /// [`SlidingCounter`].
+    pub fn sliding_counter(quota: Quota) -> LimiterBuilder<SlidingCounter> {
+        LimiterBuilder::new(quota, SlidingCounter::new)
     }
 }
 
@@ -105,7 +122,7 @@ impl<A: Algorithm, C: Clock, S: BuildHasher + Send + Sync + 'static> Limiter<A, 
         let mut decisions = Vec::with_capacity(keys.len());
         let mut guard = core.map.pin();
         for block in keys.chunks(BLOCK) {
-            guard.repin();
+            core.map.freshen(&mut guard);
             let locate = |key| core.map.locate(&guard, core.fingerprint(key));
             let mut spots = [locate(&block[0]); BLOCK];
             for (spot, key) in spots.iter_mut().zip(block).skip(1) {
@@ -123,7 +140,7 @@ impl<A: Algorithm, C: Clock, S: BuildHasher + Send + Sync + 'static> Limiter<A, 
 
     /// What is left to a client. Takes nothing, writes nothing, and does not make a client known.
     pub fn peek<K: Hash + ?Sized>(&self, key: &K) -> Status {
-        self.core.peek(self.core.fingerprint(key))
+        self.core.peek(self.core.fingerprint(key), 1)
     }
 
     /// Puts `tokens` back for a client, whoever took them, and returns how many found room: a part of a token counts as
@@ -179,18 +196,19 @@ impl<A: Algorithm, C: Clock, S: BuildHasher + Send + Sync + 'static> Limiter<A, 
     /// How long it takes until a client that has used everything has everything again.
     #[cfg(feature = "tower")]
     pub(crate) fn window(&self) -> Duration {
-        Duration::from_nanos(self.core.map.algorithm().longest_idle())
+        Duration::from_nanos(self.core.map.algorithm().window())
     }
 
     pub(crate) fn new(
-        algorithm: A,
+        make: impl FnOnce(u64) -> Result<A, BuildError>,
         clock: C,
         hasher: S,
         max_keys: usize,
         when_full: WhenFull,
     ) -> Result<Self, BuildError> {
-        let map = Map::new(algorithm, max_keys, when_full == WhenFull::Shared).map_err(|_| BuildError::OutOfMemory)?;
         let time = Timeline::new(clock);
+        let map = Map::new(make(time.origin())?, max_keys, when_full == WhenFull::Shared)
+            .map_err(|_| BuildError::OutOfMemory)?;
         Ok(Self {
             core: Arc::new_cyclic(|core: &std::sync::Weak<Core<A, C, S>>| {
                 let entry = Entry::new(core.clone());
@@ -214,10 +232,11 @@ impl<A: Algorithm, C: Clock, S: BuildHasher> Core<A, C, S> {
         self.map.locate(guard, self.fingerprint(key))
     }
 
-    fn peek(&self, client: Fingerprint) -> Status {
+    /// A client's state, for a call of `cost`.
+    fn peek(&self, client: Fingerprint, cost: u64) -> Status {
         let guard = self.map.pin();
         let (payload, now) = self.map.peek(self.map.locate(&guard, client), self.time.now());
-        Status { snapshot: self.snapshot(payload, now) }
+        Status { snapshot: self.map.algorithm().snapshot(payload, now, cost) }
     }
 
     /// Decides on a call of `cost` tokens now.
@@ -230,99 +249,76 @@ impl<A: Algorithm, C: Clock, S: BuildHasher> Core<A, C, S> {
     #[inline(always)]
     fn decide(&self, spot: Spot<'_>, now: u64, cost: u64) -> Result<Allowed, Denied> {
         // Only what the caller looks at of these values is ever computed, as all of it is inlined.
-        let Verdict { outcome, payload, now } = self.judge(spot, now, cost);
-        let snapshot = self.snapshot(payload, now);
-        match outcome {
-            Outcome::Charged => Ok(Allowed { snapshot, receipt: self.entry.receipt(spot.client().get(), cost) }),
-            Outcome::ChargedShared => Ok(Allowed { snapshot, receipt: self.entry.receipt(SHARED, cost) }),
-            Outcome::Uncharged => Ok(Allowed { snapshot, receipt: Receipt::NOTHING }),
-            Outcome::Refused(reason) => Err(Denied { snapshot, cost, reason }),
+        if cost.wrapping_sub(1) >= self.map.algorithm().limit() {
+            return self.decide_unchargeable(spot, now, cost);
+        }
+        match self.map.charge(spot, now, cost) {
+            Charge::Allowed { payload, now } => Ok(self.allowed(payload, now, cost, spot.client().get())),
+            Charge::Refused { payload, now } => Err(self.limited(payload, now, cost)),
+            Charge::Full => self.decide_full(spot.guard(), now, cost),
         }
     }
 
     #[inline(always)]
-    fn judge(&self, spot: Spot<'_>, now: u64, cost: u64) -> Verdict {
-        if cost.wrapping_sub(1) >= self.map.algorithm().limit() {
-            return self.judge_unchargeable(spot, now, cost);
-        }
-        match self.map.charge(spot, now, cost) {
-            Charge::Full => self.judge_full(now, cost),
-            charge => charge.into(),
-        }
+    fn allowed(&self, payload: u64, now: u64, cost: u64, fingerprint: u64) -> Allowed {
+        let snapshot = self.map.algorithm().snapshot(payload, now, cost);
+        Allowed { snapshot, receipt: self.entry.receipt(fingerprint, cost) }
+    }
+
+    #[inline(always)]
+    fn limited(&self, payload: u64, now: u64, cost: u64) -> Denied {
+        Denied { snapshot: self.map.algorithm().snapshot(payload, now, cost), cost, reason: Reason::Limited }
     }
 
     /// A cost of nothing, or of more than there can ever be.
     #[cold]
-    fn judge_unchargeable(&self, spot: Spot<'_>, now: u64, cost: u64) -> Verdict {
+    fn decide_unchargeable(&self, spot: Spot<'_>, now: u64, cost: u64) -> Result<Allowed, Denied> {
         let (payload, now) = self.map.peek(spot, now);
-        let outcome = if cost == 0 { Outcome::Uncharged } else { Outcome::Refused(Reason::Never) };
-        Verdict { outcome, payload, now }
+        let snapshot = self.map.algorithm().snapshot(payload, now, cost);
+        match cost {
+            0 => Ok(Allowed { snapshot, receipt: Receipt::NOTHING }),
+            _ => Err(Denied { snapshot, cost, reason: Reason::Never }),
+        }
     }
 
     /// A new client for which there is no room.
     #[cold]
-    fn judge_full(&self, now: u64, cost: u64) -> Verdict {
+    fn decide_full(&self, guard: &Guard, now: u64, cost: u64) -> Result<Allowed, Denied> {
+        /// The limiter looks for places less than a millisecond apart.
+        const LEAST_WAIT: u64 = 1_000_000;
         let algorithm = self.map.algorithm();
-        let fresh = |cost| algorithm.charge(0, now, cost).unwrap_or_default();
-        match self.when_full {
-            // By the time that a client which has used everything is idle, all are.
-            WhenFull::Deny => {
-                Verdict { outcome: Outcome::Refused(Reason::Full), payload: fresh(algorithm.limit()), now }
+        let shared = match self.when_full {
+            WhenFull::Deny => Charge::Full,
+            WhenFull::Allow => {
+                return Ok(Allowed { snapshot: algorithm.snapshot_of_new(now, cost), receipt: Receipt::NOTHING });
             }
-            WhenFull::Allow => Verdict { outcome: Outcome::Uncharged, payload: fresh(cost), now },
-            WhenFull::Shared => match self.map.charge_shared(now, cost).into() {
-                Verdict { outcome: Outcome::Charged, payload, now } => {
-                    Verdict { outcome: Outcome::ChargedShared, payload, now }
-                }
-                refused => refused,
-            },
-        }
-    }
-
-    #[inline(always)]
-    fn snapshot(&self, payload: u64, now: u64) -> Snapshot {
-        Snapshot { algorithm: self.map.algorithm().any(), payload, now }
-    }
-}
-
-/// A decision before it is dressed for the caller.
-struct Verdict {
-    outcome: Outcome,
-    payload: u64,
-    now: u64,
-}
-
-enum Outcome {
-    Charged,
-    ChargedShared,
-    Uncharged,
-    Refused(Reason),
-}
-
-impl From<Charge> for Verdict {
-    #[inline(always)]
-    fn from(charge: Charge) -> Self {
-        match charge {
-            Charge::Allowed { payload, now } => Self { outcome: Outcome::Charged, payload, now },
-            Charge::Refused { payload, now } => Self { outcome: Outcome::Refused(Reason::Limited), payload, now },
-            Charge::Full => Self { outcome: Outcome::Refused(Reason::Full), payload: 0, now: 0 },
+            WhenFull::Shared => self.map.charge_shared(guard, now, cost),
+        };
+        match shared {
+            Charge::Allowed { payload, now } => Ok(self.allowed(payload, now, cost, SHARED)),
+            Charge::Refused { payload, now } => Err(self.limited(payload, now, cost)),
+            Charge::Full => {
+                // By the time that a client which has used everything is idle, all are.
+                let wait = algorithm.longest_idle().max(LEAST_WAIT);
+                Err(Denied { snapshot: Snapshot::no_room(algorithm.limit(), wait, now), cost, reason: Reason::Full })
+            }
         }
     }
 }
 
 impl<A: Algorithm, C: Clock, S: BuildHasher + Send + Sync> GiveBack for Core<A, C, S> {
-    fn give_back(&self, fingerprint: u64, cost: u64, taken: u64) -> u64 {
+    fn give_back(&self, fingerprint: u64, cost: u64, charged: Charged) -> u64 {
+        let (guard, clock) = (self.map.pin(), || self.time.now());
         if fingerprint == SHARED {
-            return self.map.give_back_shared(|| self.time.now(), cost, taken);
+            return self.map.give_back_shared(&guard, clock, cost, charged);
         }
-        let guard = self.map.pin();
-        self.map.give_back(self.map.locate(&guard, Fingerprint::new(fingerprint)), || self.time.now(), cost, taken)
+        self.map.give_back(self.map.locate(&guard, Fingerprint::new(fingerprint)), clock, cost, charged)
     }
 }
 
 impl<A: Algorithm, C: Clock, S: BuildHasher + Send + Sync> Source for Core<A, C, S> {
     fn look(&self, client: u64, cost: u64) -> Result<Status, Denied> {
-        self.peek(Fingerprint::new(client)).judge(cost)
+        self.peek(Fingerprint::new(client), cost).judge(cost)
     }
 
     fn take(&self, client: u64, cost: u64) -> Result<Allowed, Denied> {
@@ -331,7 +327,7 @@ impl<A: Algorithm, C: Clock, S: BuildHasher + Send + Sync> Source for Core<A, C,
 }
 
 /// Clones share one state.
-impl<A, C, S> Clone for Limiter<A, C, S> {
+impl<A: Algorithm, C, S> Clone for Limiter<A, C, S> {
     fn clone(&self) -> Self {
         Self { core: self.core.clone() }
     }

@@ -33,7 +33,7 @@ mod table;
 mod upkeep;
 pub(crate) mod word;
 
-use crate::algorithm::Algorithm;
+use crate::algorithm::{Algorithm, Charged};
 use crate::epoch::{Epoch, Guard};
 use crate::sync::{AtomicPtr, Ordering};
 use crossbeam_utils::CachePadded;
@@ -44,7 +44,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64 as Count;
 use table::{Found, Table};
 use upkeep::Sizes;
-use word::{Applied, Step, Word};
+use word::{Applied, Pointees, Step, Word};
 
 /// What a charge came to. Instants are those that the decision used, at or after the caller's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,10 +78,15 @@ pub struct Spot<'g> {
     home: &'g Line,
 }
 
-impl Spot<'_> {
+impl<'g> Spot<'g> {
     #[inline]
     pub(crate) fn client(&self) -> Fingerprint {
         self.client
+    }
+
+    /// The guard under which whatever is found here may be read.
+    pub(crate) fn guard(&self) -> &'g Guard {
+        self.guard
     }
 }
 
@@ -98,7 +103,7 @@ enum Absent {
 
 /// All clients of one limiter.
 #[derive(Debug)]
-pub struct Map<A> {
+pub struct Map<A: Algorithm> {
     root: AtomicPtr<Table>,
     algorithm: A,
     sizes: Sizes,
@@ -113,8 +118,11 @@ pub struct Map<A> {
 impl<A: Algorithm> Map<A> {
     /// An empty map for at least `max_keys` live clients. With `shared`, clients that find no room share one word.
     pub fn new(algorithm: A, max_keys: usize, shared: bool) -> io::Result<Self> {
-        let sizes = Sizes::new(max_keys);
+        let sizes = Sizes::new::<A>(max_keys);
         let first = Table::new(Table::allocate(sizes.first())?, sizes.limit(sizes.first()), 0, 0, 0);
+        if first.slots() > sizes.settled() {
+            first.due_at.store(algorithm.longest_idle(), Ordering::Relaxed);
+        }
         Ok(Self {
             root: AtomicPtr::new(Box::into_raw(first)),
             algorithm,
@@ -144,43 +152,44 @@ impl<A: Algorithm> Map<A> {
         Spot { guard, client, table, home: table.home(client) }
     }
 
+    /// Pins anew, and frees what is due: for those who keep a guard through many calls.
+    #[inline]
+    pub(crate) fn freshen(&self, guard: &mut Guard) {
+        guard.repin();
+        if A::POINTS {
+            guard.flush();
+        }
+    }
+
     /// Takes `cost` tokens, from 1 to the limit.
     #[inline(always)]
     pub fn charge(&self, spot: Spot<'_>, now: u64, cost: u64) -> Charge {
-        let charged =
-            self.update(spot, now, Absent::Claim, |payload, now| match self.algorithm.charge(payload, now, cost) {
-                Some(payload) => Step::Write(payload, Charge::Allowed { payload, now }),
-                None => Step::Keep(Charge::Refused { payload, now }),
-            });
-        charged.unwrap_or(Charge::Full)
+        let step = |payload, now| Step::charge(&self.algorithm, payload, now, cost);
+        self.update(spot, now, Absent::Claim, step).unwrap_or(Charge::Full)
     }
 
     /// Takes `cost` tokens from the word that all clients without a place share; [`Charge::Full`] if there is none.
-    pub fn charge_shared(&self, now: u64, cost: u64) -> Charge {
-        let step = |payload| match self.algorithm.charge(payload, now, cost) {
-            Some(payload) => Step::Write(payload, Charge::Allowed { payload, now }),
-            None => Step::Keep(Charge::Refused { payload, now }),
-        };
-        self.shared.as_ref().map_or(Charge::Full, |word| word.apply(step).never_frozen())
+    pub fn charge_shared(&self, guard: &Guard, now: u64, cost: u64) -> Charge {
+        let step = |payload| Step::charge(&self.algorithm, payload, now, cost);
+        self.shared
+            .as_ref()
+            .map_or(Charge::Full, |word| word.apply::<A, _>(&Pointees::under(guard), step).never_frozen())
     }
 
     /// Undoes a charge; returns the tokens put back.
     ///
     /// The clock is read again once the payload is known. By an older reading, what has refilled meanwhile, and was charged
     /// by others, would be put back on top.
-    pub fn give_back(&self, spot: Spot<'_>, clock: impl Fn() -> u64, cost: u64, taken: u64) -> u64 {
+    pub fn give_back(&self, spot: Spot<'_>, clock: impl Fn() -> u64, cost: u64, charged: Charged) -> u64 {
         self.put_back(spot, clock(), Absent::Ignore, |payload, now| {
-            self.algorithm.give_back(payload, now.max(clock()), cost, taken)
+            self.algorithm.give_back(payload, now.max(clock()), cost, charged)
         })
     }
 
     /// Undoes a charge of the word that all clients without a place share; returns the tokens put back.
-    pub fn give_back_shared(&self, clock: impl Fn() -> u64, cost: u64, taken: u64) -> u64 {
-        let step = |payload| match self.algorithm.give_back(payload, clock(), cost, taken) {
-            Some((payload, tokens)) => Step::Write(payload, tokens),
-            None => Step::Keep(0),
-        };
-        self.shared.as_ref().map_or(0, |word| word.apply(step).never_frozen())
+    pub fn give_back_shared(&self, guard: &Guard, clock: impl Fn() -> u64, cost: u64, charged: Charged) -> u64 {
+        let step = |payload| Step::put_back(self.algorithm.give_back(payload, clock(), cost, charged));
+        self.shared.as_ref().map_or(0, |word| word.apply::<A, _>(&Pointees::under(guard), step).never_frozen())
     }
 
     /// Puts tokens back; returns how many found room.
@@ -209,10 +218,7 @@ impl<A: Algorithm> Map<A> {
         transition: impl Fn(u64, u64) -> Option<(u64, u64)>,
     ) -> u64 {
         let guard = spot.guard;
-        let step = |payload, now| match transition(payload, now) {
-            Some((payload, tokens)) => Step::Write(payload, tokens),
-            None => Step::Keep(0),
-        };
+        let step = |payload, now| Step::put_back(transition(payload, now));
         let tokens = self.update(spot, now, absent, step).unwrap_or(0);
         if tokens > 0 {
             self.expect_idle(guard);
@@ -228,7 +234,8 @@ impl<A: Algorithm> Map<A> {
             && let Some(slot) = home.find(client).or_else(|| table.find_beyond(home, client))
         {
             let now = now.max(table.birth().floor);
-            if let Applied::Done(outcome) = slot.word.apply(|payload| step(self.or_shared(payload, absent), now)) {
+            let step = |payload| step(self.or_shared(guard, payload, absent), now);
+            if let Applied::Done(outcome) = slot.word.apply::<A, _>(&Pointees::under(guard), step) {
                 return Some(outcome);
             }
         }
@@ -252,12 +259,13 @@ impl<A: Algorithm> Map<A> {
         let mut table = self.root(guard);
         loop {
             let at = now.max(table.birth().floor);
+            let step = |payload| step(self.or_shared(guard, payload, absent), at);
             let next = match table.find(client) {
-                Found::Slot(slot) => match slot.word.apply(|payload| step(self.or_shared(payload, absent), at)) {
+                Found::Slot(slot) => match slot.word.apply::<A, _>(&Pointees::under(guard), step) {
                     Applied::Done(outcome) => return Some(outcome),
                     Applied::Moved => table.next(guard),
                     Applied::Frozen => table.next(guard).inspect(|next| {
-                        self.carry(slot, client, next);
+                        self.carry(guard, slot, client, next);
                     }),
                 },
                 Found::Sealed => table.next(guard),
@@ -270,7 +278,7 @@ impl<A: Algorithm> Map<A> {
                     // A refusal takes no place.
                     (None, Absent::Claim)
                         if self.shared.is_some()
-                            && let Step::Keep(outcome) = step(self.or_shared(0, absent), at) =>
+                            && let Some(outcome) = Self::refused(guard, step(0)) =>
                     {
                         return Some(outcome);
                     }
@@ -281,11 +289,11 @@ impl<A: Algorithm> Map<A> {
                         continue;
                     }
                     (None, Absent::Claim) => None,
-                    (None, _) => return Some(self.update_absent(absent, |payload| step(payload, at))),
+                    (None, _) => return Some(self.update_absent(guard, absent, step)),
                 },
                 Found::Nowhere => match (table.next(guard), absent) {
                     (next, Absent::Claim) | (next @ Some(_), _) => next,
-                    (None, _) => return Some(self.update_absent(absent, |payload| step(payload, at))),
+                    (None, _) => return Some(self.update_absent(guard, absent, step)),
                 },
             };
             table = match next {
@@ -297,22 +305,40 @@ impl<A: Algorithm> Map<A> {
     }
 
     /// Runs `step` for a client that is not held.
-    fn update_absent<R>(&self, absent: Absent, step: impl Fn(u64) -> Step<R>) -> R {
+    fn update_absent<R>(&self, guard: &Guard, absent: Absent, step: impl Fn(u64) -> Step<R>) -> R {
+        let pointees = Pointees::<A>::under(guard);
         match &self.shared {
-            Some(word) if absent == Absent::Share => word.apply(step).never_frozen(),
+            Some(word) if absent == Absent::Share => word.apply(&pointees, step).never_frozen(),
             // Nothing was used, so there is nothing to put back.
             _ => match step(0) {
-                Step::Keep(outcome) | Step::Write(_, outcome) => outcome,
+                Step::Keep(outcome) => outcome,
+                Step::Write(payload, outcome) => {
+                    pointees.discard(payload);
+                    outcome
+                }
             },
+        }
+    }
+
+    /// The outcome of a step that writes nothing.
+    fn refused<R>(guard: &Guard, step: Step<R>) -> Option<R> {
+        match step {
+            Step::Keep(outcome) => Some(outcome),
+            Step::Write(payload, _) => {
+                Pointees::<A>::under(guard).discard(payload);
+                None
+            }
         }
     }
 
     /// A client that was never charged has what the clients without a place share, where they share anything: so getting
     /// a place gives nobody a fresh bucket.
     #[inline]
-    fn or_shared(&self, payload: u64, absent: Absent) -> u64 {
+    fn or_shared(&self, guard: &Guard, payload: u64, absent: Absent) -> u64 {
         match (payload, &self.shared) {
-            (0, Some(word)) if absent != Absent::Ignore => word.apply(Step::Keep).never_frozen(),
+            (0, Some(word)) if absent != Absent::Ignore => {
+                word.apply::<A, _>(&Pointees::under(guard), Step::Keep).never_frozen()
+            }
             (payload, _) => payload,
         }
     }
@@ -360,12 +386,34 @@ impl<A: Algorithm> Map<A> {
     pub fn memory_bytes(&self) -> usize {
         let guard = self.pin();
         let (root, next) = self.tables(&guard);
-        size_of::<Self>() + root.bytes() + next.map_or(0, Table::bytes) + self.graveyard.bytes()
+        let tables = root.bytes() + next.map_or(0, Table::bytes) + self.graveyard.bytes();
+        size_of::<Self>() + tables + self.algorithm.bytes()
     }
 }
 
-impl<A> Drop for Map<A> {
+impl<A: Algorithm> Map<A> {
+    /// Frees what words point to. For the end, when nobody else has the map.
+    fn free_pointees(&mut self) {
+        let guard = self.pin();
+        // With all clients in one table, each pointer is in one word.
+        while let (root, Some(next)) = self.tables(&guard) {
+            self.help(&guard, root, next);
+        }
+        let root = self.root(&guard);
+        let words = (0..root.progress.chunks()).flat_map(|chunk| root.chunk(chunk)).map(|slot| &slot.word);
+        for word in words.chain(self.shared.as_deref()) {
+            // SAFETY: nobody else has the map, so nobody reads the payload or has it any more.
+            unsafe { A::free(word.take()) };
+        }
+    }
+}
+
+impl<A: Algorithm> Drop for Map<A> {
     fn drop(&mut self) {
+        if A::POINTS {
+            self.free_pointees();
+        }
+        self.algorithm.close();
         self.reclaim(&mut self.epoch.pin());
         let mut table = self.root.load(Ordering::Acquire);
         while !table.is_null() {

@@ -5,13 +5,14 @@
 //! never freed, only handed on to a later limiter under a new tenancy. A receipt carries both numbers and looks behind
 //! the address only when it is given back.
 
+use crate::algorithm::Charged;
 use std::fmt;
 use std::sync::{Mutex, RwLock, Weak};
 
 /// A limiter as a receipt sees it.
 pub(crate) trait GiveBack: Send + Sync {
-    /// Undoes a charge of `cost` made at `taken`, and returns the tokens put back.
-    fn give_back(&self, fingerprint: u64, cost: u64, taken: u64) -> u64;
+    /// Undoes a charge of `cost`, and returns the tokens put back.
+    fn give_back(&self, fingerprint: u64, cost: u64, charged: Charged) -> u64;
 }
 
 struct Address(RwLock<Tenancy>);
@@ -78,8 +79,8 @@ impl Receipt {
         Self { cost: cost.min(self.cost), ..*self }
     }
 
-    /// Undoes the charge, which was made at `taken`.
-    pub(crate) fn give_back(self, taken: u64) -> u64 {
+    /// Undoes the charge, which came to `charged`.
+    pub(crate) fn give_back(self, charged: Charged) -> u64 {
         // Only a limiter that is being built or dropped holds the lock for writing, so there is never a wait: where this
         // fails, the limiter of this receipt is gone.
         let Some(Ok(tenancy)) = self.limiter.map(|address| address.0.try_read()) else { return 0 };
@@ -88,7 +89,7 @@ impl Receipt {
         }
         let limiter = tenancy.limiter.as_ref().and_then(Weak::upgrade);
         drop(tenancy);
-        limiter.map_or(0, |limiter| limiter.give_back(self.fingerprint, self.cost, taken))
+        limiter.map_or(0, |limiter| limiter.give_back(self.fingerprint, self.cost, charged))
     }
 }
 

@@ -17,9 +17,9 @@ const REPIN_EVERY: u32 = 128;
 /// Use it for a loop of checks, and drop it when the loop ends. It pins anew by itself when the limiter has moved to
 /// another table, and every 128 checks; not while the thread has another session, since the older pin stands. While it is
 /// idle it keeps whatever the process has retired since from being freed:
-/// tables that limiters have left (they count in `memory_bytes`), and other users of crossbeam-epoch's default collector
+/// tables that limiters have left and logs that were replaced (they count in `memory_bytes`), and other users of crossbeam-epoch's default collector
 /// are held up too. It cannot be sent to another thread, nor held across an await of a task that may move.
-pub struct Session<'a, A = TokenBucket, C = MonotonicClock, S = RandomState> {
+pub struct Session<'a, A: Algorithm = TokenBucket, C = MonotonicClock, S = RandomState> {
     core: &'a Core<A, C, S>,
     guard: Guard,
     root: usize,
@@ -64,12 +64,12 @@ impl<'a, A: Algorithm, C: Clock, S: BuildHasher> Session<'a, A, C, S> {
         self.checks += 1;
         if self.checks >= REPIN_EVERY || root != self.root {
             (self.checks, self.root) = (0, root);
-            self.guard.repin();
+            self.core.map().freshen(&mut self.guard);
         }
     }
 }
 
-impl<A, C, S> fmt::Debug for Session<'_, A, C, S> {
+impl<A: Algorithm, C, S> fmt::Debug for Session<'_, A, C, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Session").field("checks", &self.checks).finish_non_exhaustive()
     }

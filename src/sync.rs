@@ -16,6 +16,7 @@ pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 mod real {
     /// A field that is written once, before its owner is published, and read by everyone afterwards.
     #[derive(Debug)]
+    #[repr(transparent)]
     pub(crate) struct Plain<T>(T);
 
     impl<T: Copy> Plain<T> {

@@ -242,8 +242,13 @@ fn what_is_retired_does_not_pile_up_behind_an_idle_session() {
     let peak = churn_on_eight_threads(&limiter, &clock);
     assert!(peak <= MOST_BYTES, "{peak} bytes");
     drop(idle);
-    limiter.sweep();
-    assert!(limiter.memory_bytes() <= MOST_BYTES / 2, "{} bytes", limiter.memory_bytes());
+    // A thread that has just ended may still be handing its garbage over, pinned while it does.
+    let freed = (0..1000).any(|attempt| {
+        thread::sleep(Duration::from_millis(u64::from(attempt > 0)));
+        limiter.sweep();
+        limiter.memory_bytes() <= MOST_BYTES / 2
+    });
+    assert!(freed, "{} bytes", limiter.memory_bytes());
 }
 
 #[cfg(feature = "tower")]

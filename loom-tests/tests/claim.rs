@@ -134,11 +134,11 @@ fn a_client_that_gets_a_place_starts_from_what_those_without_have_left() {
     let outcomes = seen.clone();
     model("a_client_that_gets_a_place_starts_from_what_those_without_have_left", move || {
         let map = Arc::new(Map::new(bucket(2), 2, true).unwrap());
-        assert!(matches!(map.charge_shared(NOW, 1), Charge::Allowed { .. }));
+        assert!(matches!(map.charge_shared(&map.pin(), NOW, 1), Charge::Allowed { .. }));
         let (a, b) = (map.clone(), map.clone());
         let (placed, without) = race(
             move || charge(&a, client(0), NOW),
-            move || matches!(map.charge_shared(NOW, 1), Charge::Allowed { .. }),
+            move || matches!(map.charge_shared(&map.pin(), NOW, 1), Charge::Allowed { .. }),
         );
         assert!(without, "one token was left");
         assert!(!charge(&b, client(0), NOW), "nobody gets more than what was left");

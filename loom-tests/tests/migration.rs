@@ -7,7 +7,7 @@
 use loom_tests::*;
 use std::sync::Arc;
 use tollgate::Answers;
-use tollgate::model::{Charge, Map, Stop};
+use tollgate::model::{Charge, Charged, Map, Stop};
 
 /// The instant at which a limiter is built: here a bucket that is full again has the smallest of all payloads.
 const NOW: u64 = 0;
@@ -146,8 +146,10 @@ fn a_receipt_meets_the_move() {
     model("a_receipt_meets_the_move", move || {
         let map = under_way();
         let (a, b) = (map.clone(), map.clone());
-        let (returned, ()) =
-            race(move || a.give_back(a.locate(&a.pin(), client(0)), || NOW, 1, NOW), move || b.help_once(&b.pin()));
+        let (returned, ()) = race(
+            move || a.give_back(a.locate(&a.pin(), client(0)), || NOW, 1, Charged::at(NOW)),
+            move || b.help_once(&b.pin()),
+        );
         assert_eq!(returned, 1);
         assert_eq!(drain(&map, client(0), NOW), 2);
     });

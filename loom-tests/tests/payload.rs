@@ -5,7 +5,7 @@
 use loom::cell::UnsafeCell;
 use loom_tests::*;
 use std::sync::Arc;
-use tollgate::model::{Any, Charge, Map, Sealed, Stop};
+use tollgate::model::{Charge, Charged, Map, Sealed, Snapshot, Stop};
 use tollgate::{Algorithm, Answers};
 
 const NOW: u64 = 10;
@@ -47,10 +47,6 @@ impl Answers for Cells {
     fn retry_after(&self, _: u64, _: u64, _: u64) -> Option<u64> {
         None
     }
-
-    fn idle_at(&self, _: u64) -> u64 {
-        u64::MAX
-    }
 }
 
 impl Algorithm for Cells {
@@ -59,7 +55,7 @@ impl Algorithm for Cells {
         (used <= self.limit).then(|| Self::holding(used))
     }
 
-    fn give_back(&self, payload: u64, now: u64, cost: u64, _: u64) -> Option<(u64, u64)> {
+    fn give_back(&self, payload: u64, now: u64, cost: u64, _: Charged) -> Option<(u64, u64)> {
         self.refund(payload, now, cost)
     }
 
@@ -81,8 +77,12 @@ impl Algorithm for Cells {
         u64::MAX
     }
 
-    fn any(self) -> Any {
-        Any::Opaque
+    fn idle_at(&self, _: u64) -> u64 {
+        u64::MAX
+    }
+
+    fn snapshot(&self, _: u64, _: u64, _: u64) -> Snapshot {
+        unreachable!("a model looks at no decision")
     }
 }
 

@@ -3,7 +3,7 @@
 
 use loom_tests::*;
 use std::sync::Arc;
-use tollgate::model::{Charge, Few, Part, take_all};
+use tollgate::model::{Charge, Charged, Few, Part, take_all};
 
 const NOW: u64 = 10;
 
@@ -42,7 +42,8 @@ impl Part for Token {
     }
 
     fn give_back(&self, (): ()) {
-        let returned = self.map.give_back(self.map.locate(&self.map.pin(), client(self.client)), || NOW, 1, NOW);
+        let returned =
+            self.map.give_back(self.map.locate(&self.map.pin(), client(self.client)), || NOW, 1, Charged::at(NOW));
         assert_eq!(returned, 1, "what is held is there to be given back");
     }
 }

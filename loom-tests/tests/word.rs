@@ -2,6 +2,7 @@
 #![cfg(all(tollgate_loom, not(crossbeam_loom)))]
 
 use loom_tests::*;
+use tollgate::model::Charged;
 
 const NOW: u64 = 10;
 
@@ -67,7 +68,7 @@ fn a_receipt_returns_what_was_taken() {
         let (a, b) = (map.clone(), map.clone());
         let (passed, returned) = race(
             move || u64::from(charge(&a, client(0), NOW)) + u64::from(charge(&a, client(0), NOW)),
-            move || b.give_back(b.locate(&b.pin(), client(0)), || NOW, 1, NOW),
+            move || b.give_back(b.locate(&b.pin(), client(0)), || NOW, 1, Charged::at(NOW)),
         );
         assert_eq!(returned, 1);
         assert_eq!(passed + drain(&map, client(0), NOW), 2);

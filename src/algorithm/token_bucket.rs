@@ -29,12 +29,9 @@
 //! true. Past the end of the word V stands still: what is left in a bucket can be taken, nothing refills any more, and
 //! waits have no answer. Nothing wraps.
 
-use super::{Algorithm, Answers, Any, PAYLOAD_MAX, sealed::Sealed};
+use super::{Algorithm, Answers, Any, Charged, PAYLOAD_MAX, Snapshot, UPTIME, sealed::Sealed};
 use crate::error::BuildError;
 use crate::quota::Quota;
-
-/// The uptime for which a limiter is guaranteed to keep exact time: 30 years of 365.25 days, in nanoseconds.
-const UPTIME: u64 = 30 * 31_557_600 * 1_000_000_000;
 
 /// The token bucket: a burst up to the capacity, then a steady rate.
 ///
@@ -51,9 +48,8 @@ pub struct TokenBucket {
 }
 
 /// What a bucket's numbers mean: all that a decision has to carry along.
-#[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Scale {
+struct Scale {
     /// Capacity in tokens.
     limit: u64,
     /// Units to a token.
@@ -97,6 +93,11 @@ impl TokenBucket {
 
         let (multiplier, shift) = fixed_point(unit * c, p);
         Ok(Scale { limit, unit: unit as u64, multiplier, shift }.into())
+    }
+
+    /// The bucket that a decision carries.
+    pub(super) fn of_parts(limit: u64, unit: u64, multiplier: u64, shift: u8) -> Self {
+        Scale { limit, unit, multiplier, shift }.into()
     }
 
     /// The bucket of a quota, for a model.
@@ -158,10 +159,6 @@ impl Answers for TokenBucket {
         let at = self.full_at((word + cost * self.scale.unit).saturating_sub(self.capacity))?;
         Some(at.saturating_sub(now))
     }
-
-    fn idle_at(&self, word: u64) -> u64 {
-        self.full_at(word).unwrap_or(u64::MAX)
-    }
 }
 
 impl Algorithm for TokenBucket {
@@ -174,8 +171,8 @@ impl Algorithm for TokenBucket {
     }
 
     /// What has refilled since the charge is not returned: without the charge, the refill would have found less room.
-    fn give_back(&self, word: u64, now: u64, cost: u64, taken: u64) -> Option<(u64, u64)> {
-        let refilled = self.full(now).saturating_sub(self.full(taken));
+    fn give_back(&self, word: u64, now: u64, cost: u64, charged: Charged) -> Option<(u64, u64)> {
+        let refilled = self.full(now).saturating_sub(self.full(charged.now));
         self.lower(word, now, (cost * self.scale.unit).saturating_sub(refilled))
     }
 
@@ -193,13 +190,18 @@ impl Algorithm for TokenBucket {
         word <= self.full(now)
     }
 
+    fn idle_at(&self, word: u64) -> u64 {
+        self.full_at(word).unwrap_or(u64::MAX)
+    }
+
     fn longest_idle(&self) -> u64 {
         self.idle_at(1 + self.capacity)
     }
 
     #[inline]
-    fn any(self) -> Any {
-        Any::TokenBucket(self.scale)
+    fn snapshot(&self, word: u64, now: u64, _: u64) -> Snapshot {
+        let Scale { limit, unit, multiplier, shift } = self.scale;
+        Snapshot { answers: Any::TokenBucket { limit, unit, multiplier, shift }, payload: word, now }
     }
 }
 

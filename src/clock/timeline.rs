@@ -35,6 +35,11 @@ impl<C: Clock> Timeline<C> {
         }
     }
 
+    /// The clock's reading at the origin, in nanoseconds since the clock's own.
+    pub fn origin(&self) -> u64 {
+        self.origin
+    }
+
     /// Nanoseconds since the origin; 0 for a clock that reads less than it did then.
     #[inline]
     pub fn now(&self) -> u64 {

@@ -16,14 +16,16 @@
 //! A helper that stops after it has finished a chunk, and before it has accounted for it, withholds a few places of T'
 //! until it goes on, or until the next migration counts them anew. Nothing else depends on the accounts.
 //!
-//! Whether a frozen word is idle at the floor is a fact that every helper computes alike. So the number of clients that a
-//! chunk keeps is a fact too, and the first to finish it accounts for it: that is how the places that were set aside for
-//! dropped clients become free, exactly once.
+//! Whether a frozen word is idle at the floor is a fact that every helper computes alike, or reads from the mark of one
+//! that has. So the number of clients that a chunk keeps is a fact too, and the first to finish it accounts for it: that is
+//! how the places that were set aside for dropped clients become free, exactly once. Whoever is the first to mark a dropped
+//! word retires what its payload pointed to.
 
 use super::Map;
 use super::slot::{Fingerprint, Owner, Slot};
 use super::table::{Found, Table};
 use super::upkeep::Aim;
+use super::word::{Frozen, Pointees};
 use crate::algorithm::Algorithm;
 use crate::epoch::Guard;
 use crate::sync::Ordering;
@@ -31,6 +33,14 @@ use std::ptr;
 
 /// How many clients of a chunk are idle.
 pub(super) type Dropped = usize;
+
+/// What became of a client's word.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Fate {
+    Dropped,
+    /// Taken along, with its payload where this call has read it.
+    Kept(Option<u64>),
+}
 
 impl<A: Algorithm> Map<A> {
     /// Starts the migration of `table`, which is the root. `false` if there is no memory for another table; true too if
@@ -49,7 +59,7 @@ impl<A: Algorithm> Map<A> {
         let Ok(lines) = lines else { return false };
         let floor = birth.floor.max(now);
         let next = Table::new(lines, self.sizes.limit(slots), spent, floor, birth.generation + 1);
-        if slots > Self::SETTLED {
+        if slots > self.sizes.settled() {
             // By then whatever the new table starts with is idle. Helpers learn of earlier times on the way.
             next.due_at.store(floor.saturating_add(self.algorithm.longest_idle()), Ordering::Relaxed);
         }
@@ -86,16 +96,16 @@ impl<A: Algorithm> Map<A> {
                 owner => owner,
             };
             let Owner::Client(client) = owner else { continue };
-            match self.carry(slot, client, next) {
-                Some(payload) => (kept, live) = (kept + 1, Some(payload)),
-                None => dropped += 1,
+            match self.carry(guard, slot, client, next) {
+                Fate::Kept(payload) => (kept, live) = (kept + 1, payload.or(live)),
+                Fate::Dropped => dropped += 1,
             }
         }
         if !table.progress.finish(chunk) {
             return 0;
         }
         if let Some(payload) = live
-            && next.slots() > Self::SETTLED
+            && next.slots() > self.sizes.settled()
         {
             next.due_at.fetch_min(self.algorithm.idle_at(payload), Ordering::Relaxed);
         }
@@ -109,17 +119,22 @@ impl<A: Algorithm> Map<A> {
         dropped
     }
 
-    /// Moves a client's word, and returns its payload if it was taken along.
-    pub(super) fn carry(&self, slot: &Slot, client: Fingerprint, next: &Table) -> Option<u64> {
-        let frozen = slot.word.freeze();
-        let live = frozen.payload != 0 && !self.algorithm.is_idle(frozen.payload, next.birth().floor);
-        if !frozen.moved {
-            if live {
-                Self::install(client, frozen.payload, next);
-            }
-            slot.word.mark_moved();
+    /// Moves a client's word, unless others have.
+    pub(super) fn carry(&self, guard: &Guard, slot: &Slot, client: Fingerprint, next: &Table) -> Fate {
+        let pointees = Pointees::<A>::under(guard);
+        let payload = match slot.word.freeze(&pointees) {
+            Frozen::Payload(payload) => payload,
+            Frozen::Moved { kept: true } => return Fate::Kept(None),
+            Frozen::Moved { kept: false } => return Fate::Dropped,
+        };
+        let kept = payload != 0 && !self.algorithm.is_idle(payload, next.birth().floor);
+        if kept {
+            Self::install(client, payload, next);
         }
-        live.then_some(frozen.payload)
+        if slot.word.mark_moved(payload, kept) && !kept {
+            pointees.retire(payload);
+        }
+        if kept { Fate::Kept(Some(payload)) } else { Fate::Dropped }
     }
 
     /// Puts a frozen payload into the next table. Late helpers find it there, or the table itself on the move.
@@ -153,6 +168,7 @@ impl<A: Algorithm> Map<A> {
         // SAFETY: the root was the only way to the table, and the exchange happens once. The box is the one that `new` or
         // `publish` let go of; tables are `Send`, and the graveyard lives as long as somebody holds it.
         unsafe { guard.retire(old, move || graveyard.bury(Box::from_raw(old))) };
+        guard.flush();
         self.expect_burial(next);
     }
 }
@@ -213,8 +229,8 @@ impl<A: Algorithm> Map<A> {
         if let Stop::Begun = stop {
             return;
         }
-        let frozen = slot.word.freeze();
-        if frozen.moved || matches!(stop, Stop::Frozen) {
+        let Frozen::Payload(payload) = slot.word.freeze(&Pointees::<A>::under(guard)) else { return };
+        if let Stop::Frozen = stop {
             return;
         }
         if let Stop::Claimed = stop {
@@ -223,11 +239,11 @@ impl<A: Algorithm> Map<A> {
             }
             return;
         }
-        Self::install(client, frozen.payload, next);
+        Self::install(client, payload, next);
         if let Stop::Installed = stop {
             return;
         }
-        slot.word.mark_moved();
+        let _ = slot.word.mark_moved(payload, true);
         table.progress.finish(chunk);
     }
 

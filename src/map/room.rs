@@ -7,6 +7,7 @@
 //! Closing a room ends the spending for good, and tells how many claims there can be at most. All of it is arithmetic on
 //! single atomics: nothing is published through a credit, so every access is relaxed.
 
+use crate::stripes::Stripes;
 use crate::sync::{AtomicUsize, Ordering};
 use crossbeam_utils::CachePadded;
 
@@ -15,23 +16,20 @@ const CLOSED: usize = 1 << (usize::BITS - 1);
 #[derive(Debug)]
 pub struct Room {
     pool: CachePadded<AtomicUsize>,
-    stripes: Box<[CachePadded<AtomicUsize>]>,
+    stripes: Stripes,
     batch: usize,
 }
 
 impl Room {
     pub fn new(credits: usize) -> Self {
-        let stripes = stripes();
-        Self {
-            pool: CachePadded::new(AtomicUsize::new(credits)),
-            stripes: (0..stripes).map(|_| CachePadded::new(AtomicUsize::new(0))).collect(),
-            batch: (credits / (16 * stripes)).clamp(1, 64),
-        }
+        let stripes = Stripes::new();
+        let batch = (credits / (16 * stripes.len())).clamp(1, 64);
+        Self { pool: CachePadded::new(AtomicUsize::new(credits)), stripes, batch }
     }
 
     /// Spends one credit, if there is one and the room is open.
     pub fn take(&self) -> bool {
-        let own = self.own();
+        let own = self.stripes.own();
         if withdraw(own, 1) == 1 {
             return true;
         }
@@ -45,7 +43,7 @@ impl Room {
     /// Returns credits. Those given to a closed room are counted, and spent by nobody.
     pub fn give(&self, credits: usize) {
         if credits > 0 {
-            self.own().fetch_add(credits, Ordering::Relaxed);
+            self.stripes.own().fetch_add(credits, Ordering::Relaxed);
         }
     }
 
@@ -62,15 +60,11 @@ impl Room {
 
     /// Bytes that the stripes take.
     pub(crate) fn bytes(&self) -> usize {
-        size_of_val(&*self.stripes)
+        self.stripes.bytes()
     }
 
     fn cells(&self) -> impl Iterator<Item = &AtomicUsize> {
-        std::iter::once(&*self.pool).chain(self.stripes.iter().map(|stripe| &**stripe))
-    }
-
-    fn own(&self) -> &AtomicUsize {
-        &self.stripes[thread_number() & (self.stripes.len() - 1)]
+        std::iter::once(&*self.pool).chain(self.stripes.iter())
     }
 }
 
@@ -87,33 +81,6 @@ fn withdraw(cell: &AtomicUsize, most: usize) -> usize {
             Err(actual) => left = actual,
         }
     }
-}
-
-/// A power of two, about the number of threads that run at the same time.
-#[cfg(not(tollgate_loom))]
-fn stripes() -> usize {
-    static STRIPES: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
-    *STRIPES.get_or_init(|| std::thread::available_parallelism().map_or(1, |n| n.get().next_power_of_two().min(64)))
-}
-
-#[cfg(tollgate_loom)]
-fn stripes() -> usize {
-    1
-}
-
-/// Small numbers, one a thread.
-#[cfg(not(tollgate_loom))]
-fn thread_number() -> usize {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    thread_local!(static NUMBER: usize = NEXT.fetch_add(1, Ordering::Relaxed));
-    // A thread that is ending may have lost its number; any stripe will do.
-    NUMBER.try_with(|number| *number).unwrap_or(0)
-}
-
-#[cfg(tollgate_loom)]
-fn thread_number() -> usize {
-    0
 }
 
 #[cfg(all(test, not(tollgate_loom)))]

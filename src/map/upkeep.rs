@@ -7,15 +7,15 @@
 //! are idle, or the table is far too large for those it holds, it starts a migration; otherwise it learns when half of
 //! them will be idle. So a flood is forgotten even when only known clients call, and a
 //! table of live clients is not copied in vain. Half is what keeps this cheap: each client that is forgotten pays for
-//! copying at most one that is not. Tables of up to [`SETTLED`](Map::SETTLED) slots are left alone, as there is nothing to
-//! win.
+//! copying at most one that is not. Tables of up to [`SETTLED`] slots are left alone, as there is nothing to
+//! win; but none where clients hold memory beside the table.
 //!
 //! At the largest size, idle clients are sought as soon as a new one finds no place, and 1 in 32 is worth a migration.
 
 use super::Map;
 use super::slot::{Owner, SLOTS};
 use super::table::{CHUNK, Table};
-use super::word::{Applied, Step};
+use super::word::{Applied, Pointees, Step};
 use crate::algorithm::Algorithm;
 use crate::epoch::Guard;
 use crate::sync::Ordering;
@@ -41,6 +41,9 @@ const RETIRED_SLACK: usize = 1 << 20;
 const SMALLEST: usize = if cfg!(tollgate_loom) { SLOTS } else { 256 };
 const SLACK: usize = if cfg!(tollgate_loom) { 0 } else { 64 };
 
+/// Tables of up to this many slots (128 KiB) are not migrated to save memory.
+const SETTLED: usize = if cfg!(tollgate_loom) { SMALLEST } else { 8192 };
+
 /// What a migration is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Aim {
@@ -58,12 +61,19 @@ pub(super) struct Sizes {
     /// The most clients that may be held: the live ones asked for, and an eighth for idle ones not yet dropped.
     claims: usize,
     largest: usize,
+    /// Tables of up to so many slots are not migrated to save memory.
+    settled: usize,
 }
 
 impl Sizes {
-    pub(super) fn new(max_keys: usize) -> Self {
+    pub(super) fn new<A: Algorithm>(max_keys: usize) -> Self {
         let claims = max_keys + max_keys / 8;
-        Self { claims, largest: slots_for(claims).max(SMALLEST) }
+        let settled = if A::POINTS { 0 } else { SETTLED };
+        Self { claims, largest: slots_for(claims).max(SMALLEST), settled }
+    }
+
+    pub(super) fn settled(&self) -> usize {
+        self.settled
     }
 
     pub(super) fn first(&self) -> usize {
@@ -84,7 +94,7 @@ impl Sizes {
             Aim::Grow => slots.max(2 * table.slots()),
             // A table that becomes smaller starts half empty, so as not to grow again at once. One that stays is not
             // larger than before: the places of the idle clients are enough.
-            Aim::Balance => slots_for(2 * claimed).clamp(Map::<()>::SETTLED, table.slots().max(Map::<()>::SETTLED)),
+            Aim::Balance => slots_for(2 * claimed).clamp(self.settled, table.slots().max(self.settled)),
             Aim::Fit => slots,
         };
         roomy.clamp(SMALLEST, self.largest)
@@ -96,7 +106,7 @@ fn slots_for(claims: usize) -> usize {
     (claims + claims.div_ceil(3)).next_power_of_two()
 }
 
-/// What a look has seen: the payloads of the clients that are live, and how many are idle.
+/// What a look has seen: when the clients that are live will be idle, and how many are.
 struct Sample {
     live: Vec<u64>,
     idle: usize,
@@ -104,22 +114,18 @@ struct Sample {
 
 impl Sample {
     fn is_half_idle(&self) -> bool {
-        self.idle >= self.live.len()
+        self.idle > 0 && self.idle >= self.live.len()
     }
 
     /// When one in `n` of the clients seen will be idle.
-    fn idle_at(self, algorithm: &impl Algorithm, n: usize) -> Option<u64> {
+    fn idle_at(mut self, n: usize) -> Option<u64> {
         let missing = ((self.idle + self.live.len()) / n).saturating_sub(self.idle);
-        let mut times: Vec<u64> = self.live.into_iter().map(|payload| algorithm.idle_at(payload)).collect();
-        times.sort_unstable();
-        times.get(missing).copied()
+        self.live.sort_unstable();
+        self.live.get(missing).copied()
     }
 }
 
-impl<A> Map<A> {
-    /// Tables of up to this many slots (128 KiB) are not migrated to save memory.
-    pub(super) const SETTLED: usize = if cfg!(tollgate_loom) { SMALLEST } else { 8192 };
-
+impl<A: Algorithm> Map<A> {
     /// Frees what is retired, as far as no guard but this one holds it.
     pub(super) fn reclaim(&self, guard: &mut Guard) {
         const TRIES: usize = 8;
@@ -132,9 +138,7 @@ impl<A> Map<A> {
             while self.graveyard.free_piece() {}
         }
     }
-}
 
-impl<A: Algorithm> Map<A> {
     /// Does what is due, a bounded piece of it: moves a chunk, or looks at the table, or frees memory.
     pub(super) fn look_after(&self, guard: &Guard, now: u64) {
         let table = self.root(guard);
@@ -162,14 +166,14 @@ impl<A: Algorithm> Map<A> {
         }
         self.graveyard.tidy(guard);
         let mut next_look = if self.graveyard.bytes() > 0 { again } else { u64::MAX };
-        if table.slots() > Self::SETTLED {
-            let sample = self.sample(table, now, SAMPLE_CHUNKS);
+        if table.slots() > self.sizes.settled {
+            let sample = self.sample(guard, table, now, SAMPLE_CHUNKS);
             if sample.is_half_idle() || self.is_wasteful(table) {
                 if self.can_afford_eviction(table) && self.start(guard, table, now, Aim::Balance) {
                     return;
                 }
                 next_look = again;
-            } else if let Some(half) = sample.idle_at(&self.algorithm, 2) {
+            } else if let Some(half) = sample.idle_at(2) {
                 next_look = next_look.min(half).max(again);
             }
         }
@@ -177,7 +181,7 @@ impl<A: Algorithm> Map<A> {
     }
 
     /// Reads chunks of a table until it has seen enough clients.
-    fn sample(&self, table: &Table, now: u64, most: usize) -> Sample {
+    fn sample(&self, guard: &Guard, table: &Table, now: u64, most: usize) -> Sample {
         let chunks = table.progress.chunks();
         // Anywhere: which chunk it is says nothing about the clients in it.
         let first = now.wrapping_mul(0x9E37_79B9_7F4A_7C15) as usize % chunks;
@@ -185,11 +189,11 @@ impl<A: Algorithm> Map<A> {
         for chunk in 0..chunks.min(most) {
             for slot in table.chunk((first + chunk) % chunks) {
                 if let Owner::Client(_) = slot.owner()
-                    && let Applied::Done(payload) = slot.word.apply(Step::Keep)
+                    && let Applied::Done(payload) = slot.word.apply::<A, _>(&Pointees::under(guard), Step::Keep)
                 {
                     match payload == 0 || self.algorithm.is_idle(payload, now) {
                         true => sample.idle += 1,
-                        false => sample.live.push(payload),
+                        false => sample.live.push(self.algorithm.idle_at(payload)),
                     }
                 }
             }
@@ -202,7 +206,7 @@ impl<A: Algorithm> Map<A> {
 
     /// Whether a table could hold what it holds in a quarter of its size.
     fn is_wasteful(&self, table: &Table) -> bool {
-        table.slots() > Self::SETTLED && self.sizes.next(table, table.claimed(), Aim::Balance) <= table.slots() / 4
+        table.slots() > self.sizes.settled && self.sizes.next(table, table.claimed(), Aim::Balance) <= table.slots() / 4
     }
 
     /// Sees to it that a new client may find a place if it tries again. `false` if there is none to be had.
@@ -218,9 +222,9 @@ impl<A: Algorithm> Map<A> {
             return true;
         }
         if !at_most(root.slots()) {
-            let evict = root.slots() >= Self::SETTLED
+            let evict = root.slots() >= self.sizes.settled
                 && self.can_afford_eviction(root)
-                && self.sample(root, now, SAMPLE_CHUNKS).is_half_idle();
+                && self.sample(guard, root, now, SAMPLE_CHUNKS).is_half_idle();
             return self.start(guard, root, now, if evict { Aim::Balance } else { Aim::Grow });
         }
         if !self.can_afford_eviction(root) {
@@ -237,11 +241,11 @@ impl<A: Algorithm> Map<A> {
             *patience -= 1;
             return *patience > 0;
         }
-        let sample = self.sample(root, now, SCARCE_CHUNKS);
+        let sample = self.sample(guard, root, now, SCARCE_CHUNKS);
         if sample.idle > sample.live.len() / 32 {
             return self.start(guard, root, now, Aim::Balance);
         }
-        let enough = sample.idle_at(&self.algorithm, 32).map_or(again, |at| at.max(again));
+        let enough = sample.idle_at(32).map_or(again, |at| at.max(again));
         let _ = root.scarce_at.compare_exchange(again, enough, Ordering::Relaxed, Ordering::Relaxed);
         false
     }
@@ -282,7 +286,7 @@ impl<A: Algorithm> Map<A> {
         let mut dropped = 0;
         for step in 1_u64.. {
             if step % 64 == 0 {
-                guard.repin();
+                self.freshen(&mut guard);
             }
             if let (root, Some(next)) = self.tables(&guard) {
                 dropped += self.help(&guard, root, next);

@@ -99,6 +99,40 @@ fn a_success_is_given_back_as_a_whole() {
 }
 
 #[test]
+fn limits_of_all_algorithms_can_be_charged_together() {
+    let (clock, quota) = (ManualClock::new(), Quota::per_second(10));
+    let bucket = Limiter::token_bucket(quota).clock(clock.clone()).build().unwrap();
+    let window = Limiter::fixed_window(quota).clock(clock.clone()).build().unwrap();
+    let log = Limiter::sliding_log(quota).clock(clock.clone()).build().unwrap();
+    let counter = Gate::sliding_counter(quota).clock(clock.clone()).build().unwrap();
+    let smallest = limiter("5/s", &clock);
+    let ask = |cost| {
+        check_all([
+            counter.demand(cost),
+            smallest.demand("a", 1),
+            log.demand("a", 1),
+            bucket.demand("a", cost),
+            window.demand("a", cost),
+            log.demand("a", cost - 1),
+        ])
+    };
+    let left = || {
+        let limits = [bucket.peek("a"), window.peek("a"), log.peek("a"), counter.peek()];
+        limits.map(|status| status.remaining())
+    };
+    let allowed = ask(6).unwrap();
+    assert!(allowed.iter().map(Allowed::remaining).eq([4, 4, 4, 4, 4, 4]));
+    let denied = ask(5).unwrap_err();
+    assert_eq!((denied.denied().count(), left()), (5, [4; 4]));
+    assert!(ask(2).is_ok());
+    let mut parts = allowed.into_iter();
+    assert_eq!(parts.nth(2).unwrap().give_back(), 1);
+    assert_eq!(left(), [2, 2, 3, 2]);
+    assert_eq!(parts.map(Allowed::give_back).collect::<Vec<_>>(), [6, 6, 5]);
+    assert_eq!(left(), [8, 8, 8, 2]);
+}
+
+#[test]
 fn one_of_two_receipts_can_be_given_back() {
     let clock = ManualClock::new();
     let (forgiving, strict) = (limiter("20/s", &clock), limiter("20/s", &clock));

@@ -187,7 +187,7 @@ impl Pair {
         let returned = self.exact.put(&at, &self.exact.token * cost - refilled);
         self.charges[charge].kept -= &returned;
         self.charges[charge].open = false;
-        let given = self.bucket.give_back(self.word, now, cost, taken);
+        let given = self.bucket.give_back(self.word, now, cost, Charged { payload: 0, now: taken });
         self.put(given, &returned)
     }
 
@@ -464,7 +464,7 @@ proptest! {
             let before = word;
             match call {
                 Call::Take(amount) => word = bucket.charge(word, now, amount.of(limit)).unwrap_or(word),
-                Call::GiveBack(_) => word = bucket.give_back(word, now, limit, first).map_or(word, |(word, _)| word),
+                Call::GiveBack(_) => word = bucket.give_back(word, now, limit, Charged { payload: 0, now: first }).map_or(word, |(word, _)| word),
                 Call::Refund(_) => word = bucket.refund(word, now, 1).map_or(word, |(word, _)| word),
                 Call::RefundTooMuch(tokens) => word = bucket.refund(word, now, *tokens).map_or(word, |(word, _)| word),
                 Call::Reset => word = bucket.reset(word, now).unwrap_or(word),

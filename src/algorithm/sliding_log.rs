@@ -1,0 +1,227 @@
+//! The sliding window log: the instant of every call in the window.
+//!
+//! The word points to a log, which is never changed once it is published: an admission writes a new one, with the
+//! events that still count and its own, and swings the word to it by the same CAS that every other algorithm uses. Whoever
+//! reads the old one under a guard goes on reading it; the epoch frees it afterwards. A refusal reads and writes nothing.
+//!
+//! # What it guarantees
+//!
+//! Exactly the rule: an event at s counts at t while t - s is less than the window, so **never more than the limit in any
+//! stretch of one window**, wherever it starts. A cost of n is n events. Where a call's reading of the clock is older than
+//! the newest event, it counts as of that one's instant.
+//!
+//! # When to choose it
+//!
+//! Where a stated number must not be exceeded over any stretch, and limits are small: logins, payments, calls to somebody
+//! who counts in this way.
+//!
+//! # What it costs
+//!
+//! Eight bytes an event, and 16 a client that has any, beside the word. An admission allocates and copies the events that
+//! count, so its time grows with the limit; a limit may be at most 65,536. A log lies there until its client is charged
+//! again or forgotten, a window after its last event. What was replaced is freed when no guard of its time is left: an
+//! idle [`Session`](crate::Session) holds back all that is replaced meanwhile.
+
+mod ledger;
+mod log;
+
+use super::windows::limit_and_period;
+use super::{Algorithm, Answers, Any, Charged, Plan, Snapshot, sealed::Sealed};
+use crate::error::BuildError;
+use crate::sync::Plain;
+use ledger::Ledger;
+use log::EMPTY;
+
+/// The most events of a log, since an admission copies all that count.
+const MOST: u64 = 1 << 16;
+
+/// A log of the calls in the window before now: never more than the limit in any stretch of that length.
+///
+/// Choose it for small limits that must hold exactly. It takes 8 bytes for each call in the window, and copies them at each
+/// admission.
+#[derive(Clone, Copy, Debug)]
+pub struct SlidingLog {
+    window: u64,
+    limit: u64,
+    ledger: &'static Ledger,
+}
+
+impl SlidingLog {
+    /// The log of a plan.
+    ///
+    /// # Errors
+    ///
+    /// - [`BuildError::Quota`]: the count, the period or the burst is zero.
+    /// - [`BuildError::BurstOfWindow`]: the burst is not the count.
+    /// - [`BuildError::WindowTooLong`]: the period is over 2^62 nanoseconds (146 years).
+    /// - [`BuildError::LimitTooLarge`]: the count is over 65,536.
+    pub(crate) fn new(plan: Plan) -> Result<Self, BuildError> {
+        let (limit, window) = limit_and_period(plan.quota)?;
+        match limit {
+            ..=MOST => Ok(Self { window, limit, ledger: Ledger::open() }),
+            _ => Err(BuildError::LimitTooLarge { quota: plan.quota, most: MOST }),
+        }
+    }
+
+    /// The log of a quota, for a model.
+    #[cfg(tollgate_loom)]
+    pub fn of(quota: crate::Quota) -> Self {
+        Self::new(Plan::new(quota)).expect("a quota that fits")
+    }
+
+    /// The events that count at `now`: a call whose clock is behind the newest one counts as of that.
+    #[inline]
+    fn counting<'a>(&self, payload: u64, now: u64) -> Counting<'a> {
+        // SAFETY: payloads come from words, which whoever has this one read under a guard that still stands. (Nobody else
+        // can have a value of this type to ask.)
+        let events = unsafe { log::events(payload) };
+        let newest = events.last().map_or(0, Plain::get);
+        let instant = now.max(newest);
+        let first = events.partition_point(|event| instant - event.get() >= self.window);
+        Counting { events: &events[first..], newest, instant }
+    }
+
+    /// When `cost` could be taken, if nobody else takes any.
+    fn ready_at(&self, events: &[Plain<u64>], cost: u64) -> Option<u64> {
+        match (events.len() as u64 + cost).saturating_sub(self.limit) {
+            _ if cost > self.limit => None,
+            0 => Some(0),
+            in_the_way => events[in_the_way as usize - 1].get().checked_add(self.window),
+        }
+    }
+}
+
+/// What counts of a log at an instant.
+struct Counting<'a> {
+    events: &'a [Plain<u64>],
+    /// The log's last event, whether it counts or not.
+    newest: u64,
+    instant: u64,
+}
+
+impl Sealed for SlidingLog {}
+
+impl Answers for SlidingLog {
+    #[inline]
+    fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    fn remaining(&self, payload: u64, now: u64) -> u64 {
+        self.limit - self.counting(payload, now).events.len() as u64
+    }
+
+    fn retry_after(&self, payload: u64, now: u64, cost: u64) -> Option<u64> {
+        Some(self.ready_at(self.counting(payload, now).events, cost)?.saturating_sub(now))
+    }
+}
+
+impl Algorithm for SlidingLog {
+    const POINTS: bool = true;
+
+    #[inline]
+    fn charge(&self, payload: u64, now: u64, cost: u64) -> Option<u64> {
+        debug_assert!((1..=self.limit).contains(&cost));
+        let Counting { events, instant, .. } = self.counting(payload, now);
+        (events.len() as u64 + cost <= self.limit)
+            .then(|| log::write(self.ledger, events, (instant, cost as usize), &[]))
+    }
+
+    /// The very events of the charge, or as many of the same instant, as far as they still count.
+    fn give_back(&self, payload: u64, now: u64, cost: u64, charged: Charged) -> Option<(u64, u64)> {
+        let events = self.counting(payload, now).events;
+        let end = events.partition_point(|event| event.get() <= charged.payload);
+        let of_that_instant = events[..end].iter().rev().take_while(|event| event.get() == charged.payload).count();
+        let returned = of_that_instant.min(usize::try_from(cost).unwrap_or(usize::MAX));
+        (returned > 0)
+            .then(|| (log::write(self.ledger, &events[..end - returned], (0, 0), &events[end..]), returned as u64))
+    }
+
+    /// The newest events, as if the last calls had not been.
+    fn refund(&self, payload: u64, now: u64, tokens: u64) -> Option<(u64, u64)> {
+        let events = self.counting(payload, now).events;
+        let returned = events.len().min(usize::try_from(tokens).unwrap_or(usize::MAX));
+        (returned > 0)
+            .then(|| (log::write(self.ledger, &events[..events.len() - returned], (0, 0), &[]), returned as u64))
+    }
+
+    fn reset(&self, payload: u64, now: u64) -> Option<u64> {
+        (!self.counting(payload, now).events.is_empty()).then_some(EMPTY)
+    }
+
+    #[inline]
+    fn is_idle(&self, payload: u64, now: u64) -> bool {
+        self.counting(payload, now).events.is_empty()
+    }
+
+    fn idle_at(&self, payload: u64) -> u64 {
+        let Counting { events, newest, .. } = self.counting(payload, 0);
+        if events.is_empty() { 0 } else { newest.saturating_add(self.window) }
+    }
+
+    fn longest_idle(&self) -> u64 {
+        self.window
+    }
+
+    #[inline]
+    fn snapshot(&self, payload: u64, now: u64, cost: u64) -> Snapshot {
+        let Counting { events, newest, .. } = self.counting(payload, now);
+        let remaining = (self.limit - events.len() as u64) as u32;
+        let retry_at = self.ready_at(events, cost).unwrap_or(u64::MAX);
+        let answers = Any::SlidingLog { limit: self.limit as u32, remaining, window: self.window, retry_at };
+        Snapshot { answers, payload: newest, now }
+    }
+
+    fn snapshot_of_new(&self, now: u64, cost: u64) -> Snapshot {
+        let remaining = self.limit.saturating_sub(cost) as u32;
+        let answers = Any::SlidingLog { limit: self.limit as u32, remaining, window: self.window, retry_at: u64::MAX };
+        Snapshot { answers, payload: now, now }
+    }
+
+    unsafe fn free(payload: u64) {
+        // SAFETY: the caller's promise.
+        unsafe { log::free(payload) }
+    }
+
+    fn bytes(&self) -> usize {
+        self.ledger.bytes()
+    }
+
+    fn close(&self) {
+        self.ledger.close();
+    }
+}
+
+/// What a decision carries of a log that it cannot read any more. Its payload is the newest event.
+pub(super) struct Digest {
+    pub(super) limit: u32,
+    pub(super) remaining: u32,
+    pub(super) window: u64,
+    /// When the cost of the decision could be taken; `u64::MAX` if never.
+    pub(super) retry_at: u64,
+}
+
+impl Answers for Digest {
+    fn limit(&self) -> u64 {
+        self.limit.into()
+    }
+
+    fn remaining(&self, _: u64, _: u64) -> u64 {
+        self.remaining.into()
+    }
+
+    /// For the cost of the decision, whatever `cost` is.
+    fn retry_after(&self, _: u64, now: u64, _: u64) -> Option<u64> {
+        (self.retry_at < u64::MAX).then(|| self.retry_at.saturating_sub(now))
+    }
+
+    fn reset_after(&self, newest: u64, now: u64) -> u64 {
+        match self.limit - self.remaining {
+            0 => 0,
+            _ => newest.saturating_add(self.window).saturating_sub(now),
+        }
+    }
+}
+
+#[cfg(all(test, not(tollgate_loom)))]
+mod tests;

@@ -1,0 +1,80 @@
+//! How many bytes the logs of one limiter take, those included that are retired and not yet freed.
+//!
+//! A log may be freed after its limiter is gone, by whichever thread ends the epoch, so what it is struck off must
+//! outlive everything. Counting references on each admission would make one contended line of them. So a ledger is never
+//! freed, only handed on to a later limiter, once it is balanced: then no log knows it any more.
+
+#[cfg(not(tollgate_loom))]
+pub(super) use real::Ledger;
+#[cfg(tollgate_loom)]
+pub(super) use unkept::Ledger;
+
+#[cfg(not(tollgate_loom))]
+mod real {
+    use crate::stripes::Stripes;
+    use std::sync::atomic::Ordering::Relaxed;
+    use std::sync::{Mutex, MutexGuard};
+
+    /// Bytes written less bytes freed. A log may be freed by another thread than wrote it, so a stripe alone may wrap, and
+    /// only their sum is a number of bytes.
+    #[derive(Debug)]
+    pub(in super::super) struct Ledger(Stripes);
+
+    /// Ledgers that no limiter has. Locked when a limiter is built or dropped, never by a call.
+    static CLOSED: Mutex<Vec<&'static Ledger>> = Mutex::new(Vec::new());
+
+    fn closed() -> MutexGuard<'static, Vec<&'static Ledger>> {
+        CLOSED.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    impl Ledger {
+        /// A balanced ledger, for one limiter.
+        pub(in super::super) fn open() -> &'static Self {
+            let mut closed = closed();
+            let balanced = closed.iter().position(|ledger| ledger.bytes() == 0);
+            balanced.map_or_else(|| &*Box::leak(Box::new(Self(Stripes::new()))), |i| closed.swap_remove(i))
+        }
+
+        /// Lets a later limiter have the ledger. Nothing is added any more.
+        pub(in super::super) fn close(&'static self) {
+            closed().push(self);
+        }
+
+        #[inline]
+        pub(in super::super) fn add(&self, bytes: usize) {
+            self.0.own().fetch_add(bytes, Relaxed);
+        }
+
+        #[inline]
+        pub(in super::super) fn subtract(&self, bytes: usize) {
+            self.0.own().fetch_sub(bytes, Relaxed);
+        }
+
+        pub(in super::super) fn bytes(&self) -> usize {
+            self.0.iter().map(|stripe| stripe.load(Relaxed)).fold(0, usize::wrapping_add)
+        }
+    }
+}
+
+/// Models keep no books, as statistics are no part of what they explore.
+#[cfg(tollgate_loom)]
+mod unkept {
+    #[derive(Debug)]
+    pub struct Ledger;
+
+    impl Ledger {
+        pub(in super::super) fn open() -> &'static Self {
+            &Self
+        }
+
+        pub(in super::super) fn close(&'static self) {}
+
+        pub(in super::super) fn add(&self, _: usize) {}
+
+        pub(in super::super) fn subtract(&self, _: usize) {}
+
+        pub(in super::super) fn bytes(&self) -> usize {
+            0
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! A log in memory: one allocation that is written once and then only read.
+//!
+//! ```text
+//! [ number of events | address of the ledger | event | event | ... ]     oldest first
+//! ```
+
+use super::ledger::Ledger;
+use crate::sync::Plain;
+use std::iter::repeat_n;
+use std::ptr;
+
+/// The payload of a log without events. No log has this address.
+pub(super) const EMPTY: u64 = 1;
+
+const HEADER: usize = 2;
+
+/// Addresses are multiples of 4 and may use all 64 bits, as where a part of them is a tag.
+const SHIFT: u32 = 2;
+const _: () = assert!(align_of::<Plain<u64>>() >= 1 << SHIFT);
+
+/// Writes a log of events that were in another, in their order, with `n` of one instant put between them. Returns its
+/// payload.
+#[inline]
+pub(super) fn write(
+    ledger: &'static Ledger,
+    before: &[Plain<u64>],
+    (instant, n): (u64, usize),
+    after: &[Plain<u64>],
+) -> u64 {
+    let events = before.len() + n + after.len();
+    if events == 0 {
+        return EMPTY;
+    }
+    let copy = |event: &Plain<u64>| Plain::new(event.get());
+    let mut log = Vec::with_capacity(HEADER + events);
+    log.push(Plain::new(events as u64));
+    log.push(Plain::new(ptr::from_ref(ledger).expose_provenance() as u64));
+    log.extend(before.iter().map(copy));
+    log.extend(repeat_n(instant, n).map(Plain::new));
+    log.extend(after.iter().map(copy));
+    let log = log.into_boxed_slice();
+    ledger.add(size_of_val(&*log));
+    Box::into_raw(log).cast::<Plain<u64>>().expose_provenance() as u64 >> SHIFT
+}
+
+/// The events of a log, oldest first.
+///
+/// # Safety
+///
+/// The payload comes from `write`, or is 0 or [`EMPTY`], and is not freed during `'a`.
+#[inline]
+pub(super) unsafe fn events<'a>(payload: u64) -> &'a [Plain<u64>] {
+    if payload <= EMPTY {
+        return &[];
+    }
+    let log = address(payload);
+    // SAFETY: the caller's promise. A log starts with its header.
+    unsafe {
+        let events = (*log).get() as usize;
+        &*ptr::slice_from_raw_parts(log.add(HEADER), events)
+    }
+}
+
+/// Frees a log.
+///
+/// # Safety
+///
+/// As `events`, and nobody reads it any more.
+pub(super) unsafe fn free(payload: u64) {
+    if payload <= EMPTY {
+        return;
+    }
+    let log = address(payload);
+    // SAFETY: the caller's promise. It is the box that `write` let go of, and ledgers are never freed.
+    unsafe {
+        let ledger = &*ptr::with_exposed_provenance::<Ledger>((*log.add(1)).get() as usize);
+        let log = Box::from_raw(ptr::slice_from_raw_parts_mut(log, HEADER + (*log).get() as usize));
+        ledger.subtract(size_of_val(&*log));
+    }
+}
+
+fn address(payload: u64) -> *mut Plain<u64> {
+    ptr::with_exposed_provenance_mut((payload << SHIFT) as usize)
+}
