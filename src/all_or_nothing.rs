@@ -43,8 +43,11 @@ pub trait Part {
 /// One item for each group, in ascending order of ranks.
 pub type Groups<T> = Few<T>;
 
+/// What a look at a part, or a take that failed, came to.
+pub type Outcome<P> = Result<<P as Part>::Seen, <P as Part>::Refusal>;
+
 /// Takes from all parts, or from none and says what each group came to.
-pub fn take_all<P: Part>(parts: &Few<P>) -> Result<Groups<P::Taken>, Groups<Result<P::Seen, P::Refusal>>> {
+pub fn take_all<P: Part>(parts: &Few<P>) -> Result<Groups<P::Taken>, Groups<Outcome<P>>> {
     // What there is one of, the take itself decides.
     if groups(parts).nth(1).is_some() {
         let seen: Groups<_> = groups(parts).map(|(part, cost)| part.look(cost)).collect();

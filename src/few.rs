@@ -32,11 +32,6 @@ impl<T> Few<T> {
         self.first.iter().flatten().chain(&self.more)
     }
 
-    #[cfg(feature = "tower")]
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.first.iter_mut().flatten().chain(&mut self.more)
-    }
-
     pub fn len(&self) -> usize {
         self.iter().count()
     }

@@ -85,7 +85,6 @@ fn log(outcome: Outcome, answer: &Answer, client: Option<&Client>) {
 mod facade {
     use super::Outcome;
     use metrics::{Key, KeyName, Label, Level, Metadata, SharedString, Unit};
-    use std::borrow::Cow;
 
     const REQUESTS: &str = "tollgate_requests_total";
     const CLIENTS: &str = "tollgate_clients";
@@ -102,8 +101,8 @@ mod facade {
     }
 
     impl Keys {
-        pub(super) fn new(policy: &Cow<'static, str>) -> Self {
-            let label = || Label::new("policy", policy.clone());
+        pub(super) fn new(policy: &str) -> Self {
+            let label = || Label::new("policy", policy.to_owned());
             let requests = |outcome: &'static str| {
                 Key::from_parts(REQUESTS, vec![label(), Label::from_static_parts("outcome", outcome)])
             };

@@ -148,7 +148,7 @@ impl Rules {
 
     /// All policies in force have let it pass. Those in shadow are asked now, each for itself.
     fn allow(&self, asked: Vec<Asked<'_>>, mut allowed: impl Iterator<Item = Allowed>) -> Verdict {
-        let (mut decision, mut conditional) = (Decision::default(), Vec::new());
+        let (mut decision, mut conditional) = (Decision::of(asked.len()), Vec::new());
         for one in asked {
             let answer = match one.rule.policy.is_shadow() {
                 false => Ok(allowed.next()),
@@ -176,7 +176,7 @@ impl Rules {
 
     /// Some policy in force has refused it, and none was charged; those in shadow are not asked, as it never gets there.
     fn deny(&self, asked: Vec<Asked<'_>>, denied: &SomeDenied) -> Decision {
-        let mut decision = Decision::default();
+        let mut decision = Decision::of(asked.len());
         let enforced = asked.into_iter().filter(|asked| !asked.rule.policy.is_shadow());
         for (one, outcome) in enforced.zip(denied.outcomes()) {
             let counts = outcome.is_err();
