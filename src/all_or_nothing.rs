@@ -40,33 +40,34 @@ pub trait Part {
     fn give_back(&self, taken: Self::Taken);
 }
 
-/// One item for each group, in ascending order of ranks.
-pub type Groups<T> = Few<T>;
+/// One item for each group of parts with the same rank, in ascending order of ranks.
+pub type Groups<P, T> = Few<(<P as Part>::Rank, T)>;
 
 /// What a look at a part, or a take that failed, came to.
 pub type Outcome<P> = Result<<P as Part>::Seen, <P as Part>::Refusal>;
 
 /// Takes from all parts, or from none and says what each group came to.
-pub fn take_all<P: Part>(parts: &Few<P>) -> Result<Groups<P::Taken>, Groups<Outcome<P>>> {
+pub fn take_all<P: Part>(parts: &Few<P>) -> Result<Groups<P, P::Taken>, Groups<P, Outcome<P>>> {
+    let groups: Few<(&P, u64)> = groups(parts).collect();
     // What there is one of, the take itself decides.
-    if groups(parts).nth(1).is_some() {
-        let seen: Groups<_> = groups(parts).map(|(part, cost)| part.look(cost)).collect();
-        if seen.iter().any(Result::is_err) {
+    if groups.len() > 1 {
+        let seen: Groups<P, _> = groups.iter().map(|&(part, cost)| (part.rank(), part.look(cost))).collect();
+        if seen.iter().any(|(_, outcome)| outcome.is_err()) {
             return Err(seen);
         }
     }
-    let mut taken = Groups::new();
-    for (part, cost) in groups(parts) {
+    let mut taken = Groups::<P, _>::new();
+    for &(part, cost) in groups.iter() {
         match part.take(cost) {
-            Ok(held) => taken.push(held),
+            Ok(held) => taken.push((part.rank(), held)),
             Err(refusal) => {
-                groups(parts).zip(taken).for_each(|((part, _), held)| part.give_back(held));
+                groups.iter().zip(taken).for_each(|((part, _), (_, held))| part.give_back(held));
                 let (refusing, mut refusal) = (part.rank(), Some(refusal));
-                let outcome = |(part, cost): (&P, u64)| match refusal.take_if(|_| part.rank() == refusing) {
-                    Some(refusal) => Err(refusal),
-                    None => part.look(cost),
+                let outcome = |&(part, cost): &(&P, u64)| match refusal.take_if(|_| part.rank() == refusing) {
+                    Some(refusal) => (refusing, Err(refusal)),
+                    None => (part.rank(), part.look(cost)),
                 };
-                return Err(groups(parts).map(outcome).collect());
+                return Err(groups.iter().map(outcome).collect());
             }
         }
     }
@@ -83,9 +84,4 @@ fn groups<P: Part>(parts: &Few<P>) -> impl Iterator<Item = (&P, u64)> {
     };
     let sum = |rank| parts.iter().filter(|part| part.rank() == rank).map(P::cost).fold(0, u64::saturating_add);
     iter::successors(above(None), move |part| above(Some(part.rank()))).map(move |part| (part, sum(part.rank())))
-}
-
-/// Which group a part belongs to.
-pub fn group_of<P: Part>(parts: &Few<P>, part: &P) -> usize {
-    groups(parts).take_while(|(first, _)| first.rank() < part.rank()).count()
 }

@@ -5,20 +5,17 @@ use std::iter::{Chain, Flatten};
 use std::slice;
 use std::vec;
 
-/// How many there may be before memory is asked for.
-const INLINE: usize = 4;
-
-/// A list whose first items are held inline.
+/// A list whose first `N` items are held inline.
 #[derive(Clone, Debug)]
-pub struct Few<T> {
-    first: [Option<T>; INLINE],
+pub struct Few<T, const N: usize = 4> {
+    first: [Option<T>; N],
     /// Empty until the inline places are taken.
     more: Vec<T>,
 }
 
-impl<T> Few<T> {
+impl<T, const N: usize> Few<T, N> {
     pub const fn new() -> Self {
-        Self { first: [const { None }; INLINE], more: Vec::new() }
+        Self { first: [const { None }; N], more: Vec::new() }
     }
 
     pub fn push(&mut self, item: T) {
@@ -32,28 +29,33 @@ impl<T> Few<T> {
         self.first.iter().flatten().chain(&self.more)
     }
 
+    #[cfg(feature = "tower")]
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.first.iter_mut().flatten().chain(&mut self.more)
+    }
+
     pub fn len(&self) -> usize {
         self.iter().count()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.first[0].is_none()
+        self.iter().next().is_none()
     }
 }
 
-impl<T> Default for Few<T> {
+impl<T, const N: usize> Default for Few<T, N> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<T> Extend<T> for Few<T> {
+impl<T, const N: usize> Extend<T> for Few<T, N> {
     fn extend<I: IntoIterator<Item = T>>(&mut self, items: I) {
         items.into_iter().for_each(|item| self.push(item));
     }
 }
 
-impl<T> FromIterator<T> for Few<T> {
+impl<T, const N: usize> FromIterator<T> for Few<T, N> {
     fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
         let mut few = Self::new();
         few.extend(items);
@@ -61,9 +63,9 @@ impl<T> FromIterator<T> for Few<T> {
     }
 }
 
-impl<T> IntoIterator for Few<T> {
+impl<T, const N: usize> IntoIterator for Few<T, N> {
     type Item = T;
-    type IntoIter = Chain<Flatten<array::IntoIter<Option<T>, INLINE>>, vec::IntoIter<T>>;
+    type IntoIter = Chain<Flatten<array::IntoIter<Option<T>, N>>, vec::IntoIter<T>>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.first.into_iter().flatten().chain(self.more)
@@ -78,7 +80,7 @@ mod tests {
     fn keeps_the_order_beyond_the_inline_places() {
         for len in 0..10 {
             let few: Few<usize> = (0..len).collect();
-            assert_eq!((few.len(), few.is_empty(), few.more.len()), (len, len == 0, len.saturating_sub(INLINE)));
+            assert_eq!((few.len(), few.is_empty(), few.more.len()), (len, len == 0, len.saturating_sub(4)));
             assert!(few.iter().copied().eq(0..len));
             assert!(few.into_iter().eq(0..len));
         }

@@ -2,9 +2,9 @@
 //!
 //! # How the crate is laid out
 //!
-//! Three layers, each knowing only the one below: *algorithms* are pure functions on one 64-bit word; the *map* finds a
-//! client's word and updates it by CAS; the *faces* ([`Limiter`], [`Session`], [`Gate`]) read the clock, hash the key and
-//! pin the epoch. `docs/design.md` in the repository explains the whole as questions and answers.
+//! Layers, each knowing only those below: *algorithms* are pure functions on one 64-bit word; the *map* finds a client's
+//! word and updates it by CAS; the *faces* ([`Limiter`], [`Session`], [`Gate`]) read the clock, hash the key and pin the
+//! epoch; [`check_all`] charges several of them together; `http` puts them in front of services. `docs/design.md` in the repository explains the whole as questions and answers.
 #![cfg_attr(
     tollgate_loom,
     allow(

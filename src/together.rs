@@ -1,6 +1,6 @@
 //! [`check_all`]: one decision over several limits.
 
-use crate::all_or_nothing::{self, Part};
+use crate::all_or_nothing::{Groups, Part, take_all};
 use crate::decision::{Allowed, Denied, Reason, Status};
 use crate::few::Few;
 use std::error::Error;
@@ -29,6 +29,14 @@ pub struct Demand<'a> {
 impl<'a> Demand<'a> {
     pub(crate) fn new(source: &'a dyn Source, client: u64, cost: u64) -> Self {
         Self { source, client, cost }
+    }
+}
+
+#[cfg(feature = "tower")]
+impl Demand<'_> {
+    /// Decides on this demand alone.
+    pub(crate) fn check(&self) -> Result<Allowed, Denied> {
+        self.source.take(self.client, self.cost)
     }
 }
 
@@ -102,24 +110,26 @@ impl Part for Demand<'_> {
 /// limiters one is reported.
 pub fn check_all<'a>(demands: impl IntoIterator<Item = Demand<'a>>) -> Result<AllAllowed, SomeDenied> {
     let demands: Few<Demand<'a>> = demands.into_iter().collect();
-    match all_or_nothing::take_all(&demands) {
+    match take_all(&demands) {
         Ok(taken) => Ok(AllAllowed(
             demands
                 .iter()
-                .filter_map(|demand| Some((demand, taken.iter().nth(all_or_nothing::group_of(&demands, demand))?)))
+                .filter_map(|demand| Some((demand, of_group(&taken, demand)?)))
                 .map(|(demand, Allowed { snapshot, receipt })| Allowed {
                     snapshot: *snapshot,
                     receipt: receipt.part(demand.cost),
                 })
                 .collect(),
         )),
-        Err(outcomes) => Err(SomeDenied(
-            demands
-                .iter()
-                .filter_map(|demand| outcomes.iter().nth(all_or_nothing::group_of(&demands, demand)).cloned())
-                .collect(),
-        )),
+        Err(outcomes) => {
+            Err(SomeDenied(demands.iter().filter_map(|demand| of_group(&outcomes, demand)).cloned().collect()))
+        }
     }
+}
+
+/// What the group of a demand came to; there is one for each.
+fn of_group<'g, 'd, T>(groups: &'g Groups<Demand<'d>, T>, demand: &Demand<'d>) -> Option<&'g T> {
+    groups.iter().find(|(rank, _)| *rank == demand.rank()).map(|(_, item)| item)
 }
 
 /// Every limit let the call pass, and was charged.

@@ -1,5 +1,6 @@
 //! [`Decision`]: what the policies said about a request, for handlers and responses.
 
+use crate::few::Few;
 use crate::{Allowed, Denied, Reason, Status};
 use std::borrow::Cow;
 use std::time::Duration;
@@ -22,7 +23,7 @@ use std::time::Duration;
 /// outer ones come first.
 #[derive(Clone, Debug, Default)]
 pub struct Decision {
-    answers: Vec<Answer>,
+    answers: Few<Answer, 1>,
 }
 
 impl Decision {
@@ -46,11 +47,6 @@ impl Decision {
     /// The least that any policy in force leaves, in whole tokens.
     pub fn remaining(&self) -> Option<u64> {
         self.tightest().map(Answer::remaining)
-    }
-
-    /// Of so many policies.
-    pub(super) fn of(policies: usize) -> Self {
-        Self { answers: Vec::with_capacity(policies) }
     }
 
     pub(super) fn push(&mut self, answer: Answer) {

@@ -3,7 +3,6 @@
 use super::Head;
 use super::client::{ClientAddress, Identify};
 use super::headers::{Headers, is_name};
-use super::observe::Meter;
 use super::path::Pattern;
 use super::policy::{Limit, Policy};
 use super::refusal::Refusal;
@@ -55,14 +54,14 @@ impl RateLimitLayer {
     #[cfg(feature = "metrics")]
     pub fn publish_metrics(&self) {
         super::observe::describe();
-        for Rule { policy, meter } in &self.rules.rules {
+        for Rule { policy, meter, .. } in &self.rules.rules {
             meter.report_upkeep(policy);
         }
     }
 
     fn from_settings(settings: Settings) -> Self {
         let Settings { policies, identify, exemptions, when_unknown, headers, jitter, respond, log_clients } = settings;
-        let rules = policies.into_iter().map(|policy| Rule { meter: Meter::new(&policy), policy }).collect();
+        let rules = policies.into_iter().map(Rule::new).collect();
         let identify = identify.unwrap_or_else(|| Arc::new(ClientAddress::new()));
         let dice = Dice::default();
         let rules = Rules { rules, identify, exemptions, when_unknown, headers, jitter, respond, log_clients, dice };

@@ -7,10 +7,12 @@ use super::headers::Headers;
 use super::observe::Meter;
 use super::policy::Policy;
 use super::refusal::Refusal;
-use crate::{Allowed, Demand, Denied, SomeDenied, Status, check_all};
+use crate::few::Few;
+use crate::{Allowed, Demand, Denied, Status, check_all};
 use ahash::RandomState;
 use bytes::Bytes;
 use http::Response;
+use std::iter;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -55,6 +57,13 @@ pub(super) enum Verdict {
 pub(super) struct Rule {
     pub(super) policy: Policy,
     pub(super) meter: Meter,
+    window: Duration,
+}
+
+impl Rule {
+    pub(super) fn new(policy: Policy) -> Self {
+        Self { meter: Meter::new(&policy), window: policy.stated_window(), policy }
+    }
 }
 
 pub(super) struct Rules {
@@ -75,7 +84,13 @@ struct Asked<'a> {
     rule: &'a Rule,
     demand: Demand<'a>,
     /// Kept for events only.
-    client: Option<Client>,
+    client: Option<Box<Client>>,
+}
+
+impl Asked<'_> {
+    fn is_enforced(&self) -> bool {
+        !self.rule.policy.is_shadow()
+    }
 }
 
 impl Rules {
@@ -99,21 +114,28 @@ impl Rules {
         let Some(asked) = self.ask(head) else {
             return Verdict::Refused(self.refuse(head, &Decision::default(), None));
         };
-        if asked.is_empty() {
-            return Verdict::Uncounted;
-        }
-        match check_all(asked.iter().filter(|asked| !asked.rule.policy.is_shadow()).map(|asked| asked.demand)) {
-            Ok(allowed) => self.allow(asked, allowed.into_iter()),
-            Err(denied) => {
-                let decision = self.deny(asked, &denied);
-                Verdict::Refused(self.refuse(head, &decision, denied.retry_after()))
-            }
+        match (asked.iter().next(), asked.len()) {
+            (None, _) => Verdict::Uncounted,
+            (Some(only), 1) if only.is_enforced() => match only.demand.check() {
+                Ok(allowed) => self.allow(&asked, iter::once(allowed)),
+                Err(denied) => {
+                    let wait = denied.retry_after();
+                    self.deny(head, &asked, iter::once(Err(denied)), wait)
+                }
+            },
+            _ => match check_all(asked.iter().filter(|asked| asked.is_enforced()).map(|asked| asked.demand)) {
+                Ok(allowed) => self.allow(&asked, allowed.into_iter()),
+                Err(denied) => {
+                    let wait = denied.retry_after();
+                    self.deny(head, &asked, denied.into_outcomes(), wait)
+                }
+            },
         }
     }
 
     /// The policies that are for this request, or `None` if one of them does not let in whom it does not know.
-    fn ask(&self, head: &Head<'_>) -> Option<Vec<Asked<'_>>> {
-        let mut asked = Vec::new();
+    fn ask(&self, head: &Head<'_>) -> Option<Few<Asked<'_>>> {
+        let mut asked = Few::new();
         // Who it is in the eyes of the layer, found out once.
         let mut client: Option<Option<Client>> = None;
         for (place, rule) in self.rules.iter().enumerate() {
@@ -141,65 +163,65 @@ impl Rules {
                 }
             };
             let demand = policy.limit().demand(known, policy.cost_of(head));
-            asked.push(Asked { place, rule, demand, client: self.log_clients.then(|| known.clone()) });
+            asked.push(Asked { place, rule, demand, client: self.log_clients.then(|| Box::new(known.clone())) });
         }
         Some(asked)
     }
 
     /// All policies in force have let it pass. Those in shadow are asked now, each for itself.
-    fn allow(&self, asked: Vec<Asked<'_>>, mut allowed: impl Iterator<Item = Allowed>) -> Verdict {
-        let (mut decision, mut conditional) = (Decision::of(asked.len()), Vec::new());
-        for one in asked {
-            let answer = match one.rule.policy.is_shadow() {
-                false => Ok(allowed.next()),
-                true => check_all([one.demand]).map(|allowed| allowed.into_iter().next()),
+    fn allow(&self, asked: &Few<Asked<'_>>, mut allowed: impl Iterator<Item = Allowed>) -> Verdict {
+        let (mut decision, mut conditional) = (Decision::default(), Vec::new());
+        for one in asked.iter() {
+            let answer = match one.is_enforced() {
+                true => allowed.next().map(Ok),
+                false => Some(one.demand.check()),
             };
-            let outcome = match answer {
-                Ok(Some(allowed)) => {
-                    let status = Status::from(&allowed);
-                    if one.rule.policy.is_conditional() {
-                        conditional.push((one.place, allowed));
-                    }
-                    Ok(status)
+            // There is an answer for each demand.
+            let Some(answer) = answer else { break };
+            let outcome = answer.map(|allowed| {
+                let status = Status::from(&allowed);
+                if one.rule.policy.is_conditional() {
+                    conditional.push((one.place, allowed));
                 }
-                // There is an answer for each demand.
-                Ok(None) => continue,
-                Err(denied) => match denied.into_outcomes().next() {
-                    Some(outcome) => outcome,
-                    None => continue,
-                },
-            };
-            self.answer(&mut decision, one, outcome, true);
+                status
+            });
+            let answer = self.answer(one, outcome);
+            one.rule.meter.report(&answer, one.client.as_deref());
+            decision.push(answer);
         }
         Verdict::Allowed { decision, conditional }
     }
 
     /// Some policy in force has refused it, and none was charged; those in shadow are not asked, as it never gets there.
-    fn deny(&self, asked: Vec<Asked<'_>>, denied: &SomeDenied) -> Decision {
-        let mut decision = Decision::of(asked.len());
-        let enforced = asked.into_iter().filter(|asked| !asked.rule.policy.is_shadow());
-        for (one, outcome) in enforced.zip(denied.outcomes()) {
-            let counts = outcome.is_err();
-            self.answer(&mut decision, one, outcome.copied().map_err(Denied::clone), counts);
+    fn deny(
+        &self,
+        head: &Head<'_>,
+        asked: &Few<Asked<'_>>,
+        outcomes: impl Iterator<Item = Result<Status, Denied>>,
+        wait: Option<Duration>,
+    ) -> Verdict {
+        let mut decision = Decision::default();
+        for (one, outcome) in asked.iter().filter(|asked| asked.is_enforced()).zip(outcomes) {
+            let answer = self.answer(one, outcome);
+            if answer.refuses() {
+                one.rule.meter.report(&answer, one.client.as_deref());
+            }
+            decision.push(answer);
         }
-        decision
+        Verdict::Refused(self.refuse(head, &decision, wait))
     }
 
-    fn answer(&self, decision: &mut Decision, asked: Asked<'_>, outcome: Result<Status, Denied>, counts: bool) {
-        let Rule { policy, meter } = asked.rule;
-        let answer = Answer {
+    fn answer(&self, asked: &Asked<'_>, outcome: Result<Status, Denied>) -> Answer {
+        let Rule { policy, window, .. } = asked.rule;
+        Answer {
             layer: self.id(),
             place: asked.place,
             policy: policy.name().clone(),
             shadow: policy.is_shadow(),
-            window: policy.stated_window(),
+            window: *window,
             outcome,
             returned: 0,
-        };
-        if counts {
-            meter.report(&answer, asked.client.as_ref());
         }
-        decision.push(answer);
     }
 
     fn refuse(&self, head: &Head<'_>, decision: &Decision, wait: Option<Duration>) -> Response<Bytes> {

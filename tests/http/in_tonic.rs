@@ -2,8 +2,10 @@
 
 use super::support::*;
 use std::time::Duration;
-use tollgate::http::{Policy, RateLimitLayer};
+use tollgate::http::client::ClientAddress;
+use tollgate::http::{Policy, RateLimitLayer, WhenUnknown};
 use tollgate::{ManualClock, Quota};
+use tonic::transport::server::TcpConnectInfo;
 use tonic::transport::{Channel, Server};
 use tonic::{Code, Status};
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
@@ -56,10 +58,23 @@ async fn a_call_that_can_never_pass_is_not_to_be_retried() {
 }
 
 #[tokio::test]
+async fn the_peer_is_what_tonic_has_told() {
+    let peer =
+        ClientAddress::new().peer_from(|head| Some(head.extensions().get::<TcpConnectInfo>()?.remote_addr()?.ip()));
+    let limit = frozen(Quota::per_minute(1));
+    let layer = RateLimitLayer::builder().policy(limit.clone()).identify(peer).when_unknown(WhenUnknown::Refuse);
+    let mut client = client(layer.build().unwrap()).await;
+    assert!(check(&mut client).await.is_ok());
+    assert_eq!(check(&mut client).await.unwrap_err().code(), Code::ResourceExhausted);
+    let loopback = ClientAddress::new().client("127.0.0.1".parse().unwrap());
+    assert_eq!(limit.peek(&loopback).remaining(), 0);
+}
+
+#[tokio::test]
 async fn a_client_who_must_be_known_and_is_not_has_no_permission() {
     let layer = RateLimitLayer::builder()
         .policy(frozen(Quota::per_minute(2)))
-        .when_unknown(tollgate::http::WhenUnknown::Refuse)
+        .when_unknown(WhenUnknown::Refuse)
         .build()
         .unwrap();
     let refused = check(&mut client(layer).await).await.unwrap_err();

@@ -403,15 +403,15 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "together: a refused call keeps what it took",
         file: TOGETHER,
-        text: r#"groups(parts).zip(taken).for_each(|((part, _), held)| part.give_back(held));"#,
+        text: r#"groups.iter().zip(taken).for_each(|((part, _), (_, held))| part.give_back(held));"#,
         with: r#"drop(taken);"#,
         models: &["together"],
     },
     Mutation {
         name: "together: each call takes in the order of its own list",
         file: TOGETHER,
-        text: r#"for (part, cost) in groups(parts) {"#,
-        with: r#"for (part, cost) in parts.iter().map(|part| (part, part.cost())) {"#,
+        text: r#"let groups: Few<(&P, u64)> = groups(parts).collect();"#,
+        with: r#"let groups: Few<(&P, u64)> = parts.iter().map(|part| (part, part.cost())).collect();"#,
         models: &["together"],
     },
     Mutation {
