@@ -85,6 +85,7 @@ struct Asked<'a> {
     demand: Demand<'a>,
     /// Kept for events only.
     client: Option<Box<Client>>,
+    partition: Option<u64>,
 }
 
 impl Asked<'_> {
@@ -163,7 +164,15 @@ impl Rules {
                 }
             };
             let demand = policy.limit().demand(known, policy.cost_of(head));
-            asked.push(Asked { place, rule, demand, client: self.log_clients.then(|| Box::new(known.clone())) });
+            let partition = self.headers.have_partition_keys() && policy.limit().by_client();
+            let partition = partition.then(|| self.dice.key.hash_one(known));
+            asked.push(Asked {
+                partition,
+                place,
+                rule,
+                demand,
+                client: self.log_clients.then(|| Box::new(known.clone())),
+            });
         }
         Some(asked)
     }
@@ -219,6 +228,7 @@ impl Rules {
             policy: policy.name().clone(),
             shadow: policy.is_shadow(),
             window: *window,
+            partition: asked.partition,
             outcome,
             returned: 0,
         }

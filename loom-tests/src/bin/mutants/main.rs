@@ -121,9 +121,15 @@ fn killer(copy: &Path, bounds: &[&str], models: &[&str]) -> io::Result<Option<St
     Ok(None)
 }
 
-/// Copies what has changed, so that little has to be compiled again.
+/// Copies what has changed, so that little has to be compiled again, and removes what is gone.
 fn copy_tree(from: &Path, to: &PathBuf) -> io::Result<()> {
     fs::create_dir_all(to)?;
+    for entry in fs::read_dir(to)? {
+        let entry = entry?;
+        if !from.join(entry.file_name()).exists() {
+            if entry.file_type()?.is_dir() { fs::remove_dir_all(entry.path())? } else { fs::remove_file(entry.path())? }
+        }
+    }
     for entry in fs::read_dir(from)? {
         let entry = entry?;
         let target = to.join(entry.file_name());
