@@ -1,7 +1,8 @@
 //! The fixed window: a count that starts again from nothing at the end of each window.
 //!
 //! The word holds the number of the window that was last charged, and how much it was charged. Where that window is over,
-//! nothing is used.
+//! nothing is used. A number never becomes smaller, not even where all was given back: by an older reading of the clock, a
+//! window would be charged again that is used up and forgotten.
 //!
 //! # What it guarantees
 //!
@@ -51,8 +52,8 @@ impl FixedWindow {
 
     /// The windows of a quota, for a model.
     #[cfg(tollgate_loom)]
-    pub fn of(quota: crate::Quota) -> Self {
-        Self::new(Plan::new(quota)).expect("a quota that fits")
+    pub fn of(quota: crate::Quota, anchor: super::Anchor) -> Self {
+        Self::new(Plan { anchor, ..Plan::new(quota) }).expect("a quota that fits")
     }
 
     /// The windows that a decision carries.
@@ -116,7 +117,7 @@ impl Algorithm for FixedWindow {
         debug_assert!((1..=self.limit).contains(&cost));
         let instant = self.windows.instant(now);
         match self.used(payload, instant) {
-            0 => Some(self.windows.number(instant) << self.bits | cost),
+            0 => Some(self.windows.number(instant).max(payload >> self.bits) << self.bits | cost),
             used => (used + cost <= self.limit).then_some(payload + cost),
         }
     }
@@ -139,14 +140,17 @@ impl Algorithm for FixedWindow {
 
     #[inline]
     fn is_idle(&self, payload: u64, now: u64) -> bool {
-        self.used(payload, self.windows.instant(now)) == 0
+        let instant = self.windows.instant(now);
+        self.used(payload, instant) == 0 && payload >> self.bits <= self.windows.number(instant)
     }
 
     fn idle_at(&self, payload: u64) -> u64 {
-        match self.count(payload) {
-            0 => 0,
-            _ => self.windows.time_of(self.end(payload)).unwrap_or(u64::MAX),
-        }
+        let instant = match (payload, self.count(payload)) {
+            (0, _) => return 0,
+            (_, 0) => self.windows.start(payload >> self.bits),
+            _ => self.end(payload),
+        };
+        self.windows.time_of(instant).unwrap_or(u64::MAX)
     }
 
     fn longest_idle(&self) -> u64 {

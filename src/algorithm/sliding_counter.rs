@@ -80,8 +80,8 @@ impl SlidingCounter {
 
     /// The counter of a quota, for a model.
     #[cfg(tollgate_loom)]
-    pub fn of(quota: crate::Quota) -> Self {
-        Self::new(Plan::new(quota)).expect("a quota that fits")
+    pub fn of(quota: crate::Quota, anchor: super::Anchor) -> Self {
+        Self::new(Plan { anchor, ..Plan::new(quota) }).expect("a quota that fits")
     }
 
     /// The windows that a decision carries.
@@ -221,7 +221,9 @@ impl Algorithm for SlidingCounter {
         let instant = self.windows.instant(now);
         let counts = self.at(payload, instant);
         if counts.number == 0 {
-            return Some(self.pack(self.windows.number(instant), 0, cost));
+            // Not an earlier window than others have been in, though all was given back there.
+            let number = self.windows.number(instant).max(payload >> (2 * self.bits));
+            return Some(self.pack(number, 0, cost));
         }
         let room = self.limit.checked_sub(counts.current + cost)?;
         self.fits(counts.previous, self.left(counts, instant), room)
@@ -263,17 +265,21 @@ impl Algorithm for SlidingCounter {
 
     #[inline]
     fn is_idle(&self, payload: u64, now: u64) -> bool {
-        self.at(payload, self.windows.instant(now)).number == 0
+        let instant = self.windows.instant(now);
+        self.at(payload, instant).number == 0 && payload >> (2 * self.bits) <= self.windows.number(instant)
     }
 
     fn idle_at(&self, payload: u64) -> u64 {
-        let counts = self.unpack(payload);
-        if counts.number == 0 {
+        if payload == 0 {
             return 0;
         }
-        let windows = if counts.current > 0 { 2 } else { 1 };
-        let end = counts.start.saturating_add(windows * self.windows.period);
-        self.windows.time_of(end).unwrap_or(u64::MAX)
+        let windows = match self.unpack(payload) {
+            Counts { current: 1.., .. } => 2,
+            Counts { previous: 1.., .. } => 1,
+            _ => 0,
+        };
+        let start = self.windows.start(payload >> (2 * self.bits));
+        self.windows.time_of(start.saturating_add(windows * self.windows.period)).unwrap_or(u64::MAX)
     }
 
     fn longest_idle(&self) -> u64 {

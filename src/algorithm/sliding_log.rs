@@ -8,7 +8,7 @@
 //!
 //! Exactly the rule: an event at s counts at t while t - s is less than the window, so **never more than the limit in any
 //! stretch of one window**, wherever it starts. A cost of n is n events. Where a call's reading of the clock is older than
-//! the newest event, it counts as of that one's instant.
+//! an instant at which the log was written, it counts as of that one.
 //!
 //! # When to choose it
 //!
@@ -17,20 +17,22 @@
 //!
 //! # What it costs
 //!
-//! Eight bytes an event, and 16 a client that has any, beside the word. An admission allocates and copies the events that
+//! Eight bytes an event, and 24 a client that has any, beside the word. An admission allocates and copies the events that
 //! count, so its time grows with the limit; a limit may be at most 65,536. A log lies there until its client is charged
 //! again or forgotten, a window after its last event. What was replaced is freed when no guard of its time is left: an
 //! idle [`Session`](crate::Session) holds back all that is replaced meanwhile.
 
 mod ledger;
 mod log;
+#[cfg(tollgate_loom)]
+mod witness;
 
 use super::windows::limit_and_period;
 use super::{Algorithm, Answers, Any, Charged, Plan, Snapshot, sealed::Sealed};
 use crate::error::BuildError;
 use crate::sync::Plain;
 use ledger::Ledger;
-use log::EMPTY;
+use log::Log;
 
 /// The most events of a log, since an admission copies all that count.
 const MOST: u64 = 1 << 16;
@@ -69,16 +71,26 @@ impl SlidingLog {
         Self::new(Plan::new(quota)).expect("a quota that fits")
     }
 
-    /// The events that count at `now`: a call whose clock is behind the newest one counts as of that.
+    /// How many logs the calling thread's model has not freed.
+    #[cfg(tollgate_loom)]
+    pub fn logs() -> usize {
+        witness::live()
+    }
+
     #[inline]
-    fn counting<'a>(&self, payload: u64, now: u64) -> Counting<'a> {
+    fn read<'a>(payload: u64) -> Log<'a> {
         // SAFETY: payloads come from words, which whoever has this one read under a guard that still stands. (Nobody else
         // can have a value of this type to ask.)
-        let events = unsafe { log::events(payload) };
-        let newest = events.last().map_or(0, Plain::get);
-        let instant = now.max(newest);
+        unsafe { log::read(payload) }
+    }
+
+    /// The events that count at `now`: a call whose clock is behind the log counts as of that.
+    #[inline]
+    fn counting<'a>(&self, payload: u64, now: u64) -> Log<'a> {
+        let Log { events, instant } = Self::read(payload);
+        let instant = now.max(instant);
         let first = events.partition_point(|event| instant - event.get() >= self.window);
-        Counting { events: &events[first..], newest, instant }
+        Log { events: &events[first..], instant }
     }
 
     /// When `cost` could be taken, if nobody else takes any.
@@ -89,14 +101,6 @@ impl SlidingLog {
             in_the_way => events[in_the_way as usize - 1].get().checked_add(self.window),
         }
     }
-}
-
-/// What counts of a log at an instant.
-struct Counting<'a> {
-    events: &'a [Plain<u64>],
-    /// The log's last event, whether it counts or not.
-    newest: u64,
-    instant: u64,
 }
 
 impl Sealed for SlidingLog {}
@@ -122,41 +126,47 @@ impl Algorithm for SlidingLog {
     #[inline]
     fn charge(&self, payload: u64, now: u64, cost: u64) -> Option<u64> {
         debug_assert!((1..=self.limit).contains(&cost));
-        let Counting { events, instant, .. } = self.counting(payload, now);
+        let Log { events, instant } = self.counting(payload, now);
         (events.len() as u64 + cost <= self.limit)
-            .then(|| log::write(self.ledger, events, (instant, cost as usize), &[]))
+            .then(|| log::write(self.ledger, instant, [events, &[]], cost as usize))
     }
 
     /// The very events of the charge, or as many of the same instant, as far as they still count.
     fn give_back(&self, payload: u64, now: u64, cost: u64, charged: Charged) -> Option<(u64, u64)> {
-        let events = self.counting(payload, now).events;
+        let Log { events, instant } = self.counting(payload, now);
         let end = events.partition_point(|event| event.get() <= charged.payload);
         let of_that_instant = events[..end].iter().rev().take_while(|event| event.get() == charged.payload).count();
         let returned = of_that_instant.min(usize::try_from(cost).unwrap_or(usize::MAX));
-        (returned > 0)
-            .then(|| (log::write(self.ledger, &events[..end - returned], (0, 0), &events[end..]), returned as u64))
+        (returned > 0).then(|| {
+            let kept = [&events[..end - returned], &events[end..]];
+            (log::write(self.ledger, instant, kept, 0), returned as u64)
+        })
     }
 
     /// The newest events, as if the last calls had not been.
     fn refund(&self, payload: u64, now: u64, tokens: u64) -> Option<(u64, u64)> {
-        let events = self.counting(payload, now).events;
+        let Log { events, instant } = self.counting(payload, now);
         let returned = events.len().min(usize::try_from(tokens).unwrap_or(usize::MAX));
-        (returned > 0)
-            .then(|| (log::write(self.ledger, &events[..events.len() - returned], (0, 0), &[]), returned as u64))
+        (returned > 0).then(|| {
+            let kept = [&events[..events.len() - returned], &[]];
+            (log::write(self.ledger, instant, kept, 0), returned as u64)
+        })
     }
 
     fn reset(&self, payload: u64, now: u64) -> Option<u64> {
-        (!self.counting(payload, now).events.is_empty()).then_some(EMPTY)
+        let Log { events, instant } = self.counting(payload, now);
+        (!events.is_empty()).then(|| log::write(self.ledger, instant, [&[], &[]], 0))
     }
 
     #[inline]
     fn is_idle(&self, payload: u64, now: u64) -> bool {
-        self.counting(payload, now).events.is_empty()
+        let Log { events, instant } = self.counting(payload, now);
+        events.is_empty() && instant == now
     }
 
     fn idle_at(&self, payload: u64) -> u64 {
-        let Counting { events, newest, .. } = self.counting(payload, 0);
-        if events.is_empty() { 0 } else { newest.saturating_add(self.window) }
+        let Log { events, instant } = Self::read(payload);
+        events.last().map_or(instant, |newest| newest.get().saturating_add(self.window))
     }
 
     fn longest_idle(&self) -> u64 {
@@ -165,7 +175,8 @@ impl Algorithm for SlidingLog {
 
     #[inline]
     fn snapshot(&self, payload: u64, now: u64, cost: u64) -> Snapshot {
-        let Counting { events, newest, .. } = self.counting(payload, now);
+        let events = self.counting(payload, now).events;
+        let newest = events.last().map_or(0, Plain::get);
         let remaining = (self.limit - events.len() as u64) as u32;
         let retry_at = self.ready_at(events, cost).unwrap_or(u64::MAX);
         let answers = Any::SlidingLog { limit: self.limit as u32, remaining, window: self.window, retry_at };

@@ -1,63 +1,75 @@
 //! A log in memory: one allocation that is written once and then only read.
 //!
 //! ```text
-//! [ number of events | address of the ledger | event | event | ... ]     oldest first
+//! [ number of events | address of the ledger | instant | event | event | ... ]     oldest first
 //! ```
+//!
+//! The instant is the one as of which the log was written. It may be later than the last event, where later ones were taken
+//! back: nothing may be added at an earlier instant all the same, since events have been left out that count there.
 
 use super::ledger::Ledger;
+#[cfg(tollgate_loom)]
+use super::witness;
 use crate::sync::Plain;
 use std::iter::repeat_n;
 use std::ptr;
 
-/// The payload of a log without events. No log has this address.
-pub(super) const EMPTY: u64 = 1;
-
-const HEADER: usize = 2;
+const HEADER: usize = 3;
 
 /// Addresses are multiples of 4 and may use all 64 bits, as where a part of them is a tag.
 const SHIFT: u32 = 2;
 const _: () = assert!(align_of::<Plain<u64>>() >= 1 << SHIFT);
 
-/// Writes a log of events that were in another, in their order, with `n` of one instant put between them. Returns its
+/// A log that was never written has no events, and is as of the beginning.
+const UNWRITTEN: u64 = 0;
+
+/// What a log says.
+pub(super) struct Log<'a> {
+    /// Oldest first.
+    pub(super) events: &'a [Plain<u64>],
+    /// The instant as of which it was written. All events count then.
+    pub(super) instant: u64,
+}
+
+/// Writes a log as of `instant`, of events that were in another, in their order, and `n` of this instant. Returns its
 /// payload.
 #[inline]
-pub(super) fn write(
-    ledger: &'static Ledger,
-    before: &[Plain<u64>],
-    (instant, n): (u64, usize),
-    after: &[Plain<u64>],
-) -> u64 {
-    let events = before.len() + n + after.len();
-    if events == 0 {
-        return EMPTY;
-    }
+pub(super) fn write(ledger: &'static Ledger, instant: u64, kept: [&[Plain<u64>]; 2], n: usize) -> u64 {
+    let events = kept[0].len() + kept[1].len() + n;
     let copy = |event: &Plain<u64>| Plain::new(event.get());
     let mut log = Vec::with_capacity(HEADER + events);
     log.push(Plain::new(events as u64));
     log.push(Plain::new(ptr::from_ref(ledger).expose_provenance() as u64));
-    log.extend(before.iter().map(copy));
+    log.push(Plain::new(instant));
+    log.extend(kept[0].iter().map(copy));
+    log.extend(kept[1].iter().map(copy));
     log.extend(repeat_n(instant, n).map(Plain::new));
-    log.extend(after.iter().map(copy));
     let log = log.into_boxed_slice();
     ledger.add(size_of_val(&*log));
-    Box::into_raw(log).cast::<Plain<u64>>().expose_provenance() as u64 >> SHIFT
+    let payload = Box::into_raw(log).cast::<Plain<u64>>().expose_provenance() as u64 >> SHIFT;
+    #[cfg(tollgate_loom)]
+    witness::written(payload);
+    payload
 }
 
-/// The events of a log, oldest first.
+/// Reads a log.
 ///
 /// # Safety
 ///
-/// The payload comes from `write`, or is 0 or [`EMPTY`], and is not freed during `'a`.
+/// The payload comes from `write`, or is 0, and is not freed during `'a`.
 #[inline]
-pub(super) unsafe fn events<'a>(payload: u64) -> &'a [Plain<u64>] {
-    if payload <= EMPTY {
-        return &[];
+pub(super) unsafe fn read<'a>(payload: u64) -> Log<'a> {
+    if payload == UNWRITTEN {
+        return Log { events: &[], instant: 0 };
     }
+    #[cfg(tollgate_loom)]
+    witness::read(payload);
     let log = address(payload);
     // SAFETY: the caller's promise. A log starts with its header.
     unsafe {
         let events = (*log).get() as usize;
-        &*ptr::slice_from_raw_parts(log.add(HEADER), events)
+        let instant = (*log.add(2)).get();
+        Log { events: &*ptr::slice_from_raw_parts(log.add(HEADER), events), instant }
     }
 }
 
@@ -65,11 +77,13 @@ pub(super) unsafe fn events<'a>(payload: u64) -> &'a [Plain<u64>] {
 ///
 /// # Safety
 ///
-/// As `events`, and nobody reads it any more.
+/// As `read`, and nobody reads it any more.
 pub(super) unsafe fn free(payload: u64) {
-    if payload <= EMPTY {
+    if payload == UNWRITTEN {
         return;
     }
+    #[cfg(tollgate_loom)]
+    witness::freed(payload);
     let log = address(payload);
     // SAFETY: the caller's promise. It is the box that `write` let go of, and ledgers are never freed.
     unsafe {
