@@ -1,14 +1,17 @@
 //! The charts. Colours are those of Okabe and Ito, which people tell apart however they see colours.
 
+use crate::common::race::cores;
 use crate::common::records::Records;
 use crate::common::rounds::RATE;
 use crate::common::subject::*;
 use crate::common::tables::*;
 use crate::common::workload::{self, Clients, THOUSAND};
 use plotters::coord::Shift;
+use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use std::error::Error;
+use std::ops::Range;
 use std::path::Path;
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
@@ -67,8 +70,9 @@ struct Axes<'a> {
     /// What stands at each whole number of the axis.
     x_labels: Vec<String>,
     y_label: fn(f64) -> String,
-    /// Powers of ten instead of steps.
     logarithmic: bool,
+    /// A place on the axis to be marked, and what is there.
+    mark: Option<(f64, String)>,
 }
 
 const WIDTH: u32 = 430;
@@ -122,42 +126,48 @@ impl Panel {
     fn draw(&self, area: &Area<'_>, axes: &Axes<'_>) -> Outcome {
         let values = || self.lines.iter().flat_map(|line| &line.points).map(|&(_, y)| y).filter(|y| *y > 0.0);
         let (low, high) = values().fold((f64::MAX, f64::MIN_POSITIVE), |(low, high), y| (low.min(y), high.max(y)));
-        // Whole powers of ten, as the axis is one of exponents.
-        let range = if axes.logarithmic {
-            low.log10().floor()..high.log10().ceil().max(low.log10().floor() + 1.0)
-        } else {
-            0.0..high * 1.05
-        };
+        // On a logarithmic axis places are exponents.
         let place = |y: f64| if axes.logarithmic { y.log10() } else { y };
+        let ticks = if axes.logarithmic { logarithmic_ticks(low, high) } else { ticks(high) };
+        let range = place(ticks[0])..place(ticks[ticks.len() - 1]);
         let last = (axes.x_labels.len() - 1) as f64;
+        let x_ticks = (0..axes.x_labels.len()).map(|at| at as f64).collect();
+        let x_scale = Scale { range: -0.15..last + 0.15, ticks: x_ticks };
+        let y_scale = Scale { range: range.clone(), ticks: ticks.iter().map(|&tick| place(tick)).collect() };
         let mut chart = ChartBuilder::on(area)
             .caption(&self.title, font(15))
             .margin(8)
             .x_label_area_size(42)
             .y_label_area_size(64)
-            .build_cartesian_2d(-0.15..last + 0.15, range.clone())?;
-        let steps = if axes.logarithmic { (range.end - range.start) as usize + 1 } else { 6 };
-        let x_label = |x: &f64| match axes.x_labels.get(x.round() as usize) {
-            Some(label) if (x - x.round()).abs() < 1e-6 => label.clone(),
-            _ => String::new(),
-        };
+            .build_cartesian_2d(x_scale, y_scale)?;
+        let x_label = |x: &f64| axes.x_labels[*x as usize].clone();
         let y_label = |y: &f64| (axes.y_label)(if axes.logarithmic { 10_f64.powf(*y) } else { *y });
         chart
             .configure_mesh()
             .light_line_style(TRANSPARENT)
             .bold_line_style(GRID)
             .axis_style(GREY)
-            .x_labels(axes.x_labels.len() + 2)
+            .x_labels(axes.x_labels.len())
             .x_label_formatter(&x_label)
-            .y_labels(steps)
+            .y_labels(ticks.len())
             .y_label_formatter(&y_label)
             .x_desc(axes.x_title)
             .y_desc(axes.y_title)
             .label_style(font(13))
             .axis_desc_style(font(13))
             .draw()?;
+        if let Some((x, what)) = &axes.mark {
+            let line = DashedLineSeries::new([(*x, range.start), (*x, range.end)], 4, 4, GREY.stroke_width(1));
+            chart.draw_series(line)?;
+            let (x, y) = chart.backend_coord(&(*x, range.end));
+            area.draw_text(
+                what,
+                &font(12).color(&GREY),
+                (x + 4 - area.get_base_pixel().0, y + 3 - area.get_base_pixel().1),
+            )?;
+        }
         for line in self.lines.iter().rev() {
-            let points: Vec<_> = line.points.iter().map(|&(x, y)| (x, place(y.max(f64::MIN_POSITIVE)))).collect();
+            let points: Vec<_> = line.points.iter().map(|&(x, y)| (x, place(y))).collect();
             let style = line.colour.stroke_width(width(&line.name));
             chart.draw_series(LineSeries::new(points.clone(), style))?;
             let radius = if is_ours(&line.name) { 4 } else { 3 };
@@ -165,6 +175,48 @@ impl Panel {
         }
         Ok(())
     }
+}
+
+/// An axis with its ticks where they are wanted.
+struct Scale {
+    range: Range<f64>,
+    ticks: Vec<f64>,
+}
+
+impl Ranged for Scale {
+    type FormatOption = DefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, value: &f64, (from, to): (i32, i32)) -> i32 {
+        let share = (value - self.range.start) / (self.range.end - self.range.start);
+        from + (f64::from(to - from) * share).round() as i32
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, _: Hint) -> Vec<f64> {
+        self.ticks.clone()
+    }
+
+    fn range(&self) -> Range<f64> {
+        self.range.clone()
+    }
+}
+
+/// Steps of an axis that begins at nothing: about six, each 1, 2 or 5 times a power of ten.
+fn ticks(high: f64) -> Vec<f64> {
+    let decade = 10_f64.powf((high / 6.0).log10().floor());
+    let steps = [1.0, 2.0, 5.0, 10.0].map(|times| decade * times);
+    let step = steps.into_iter().find(|step| step * 6.0 >= high).unwrap_or(high);
+    (0..=(high / step).ceil() as u32).map(|at| f64::from(at) * step).collect()
+}
+
+/// Powers of ten; with their doubles and halves, where there are few.
+fn logarithmic_ticks(low: f64, high: f64) -> Vec<f64> {
+    let times: &[f64] = if high < low * 1e4 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+    let decades = low.log10().floor() as i32..=high.log10().ceil() as i32;
+    let all: Vec<_> = decades.flat_map(|decade| times.iter().map(move |times| times * 10_f64.powi(decade))).collect();
+    let first = all.iter().rposition(|&tick| tick <= low).unwrap_or(0);
+    let last = all.iter().position(|&tick| tick >= high).unwrap_or(all.len() - 1);
+    all[first..=last.max(first + 1)].to_vec()
 }
 
 /// A chart of each set of clients, with a panel for each answer. Returns their file names, and what they show.
@@ -175,8 +227,12 @@ pub fn throughput(records: &Records, directory: &Path) -> Outcome<Vec<(String, S
         x_title: "threads",
         y_title: "million checks a second",
         x_labels: threads.iter().map(ToString::to_string).collect(),
-        y_label: |rate| format!("{rate}"),
+        y_label: |rate| format!("{:.2}", rate).trim_end_matches('0').trim_end_matches('.').to_owned(),
         logarithmic: true,
+        mark: threads
+            .iter()
+            .position(|&threads| threads == cores())
+            .map(|at| (at as f64, format!("{} processors", cores()))),
     };
     let mut files = Vec::new();
     let mut clients: Vec<Clients> = workload::ALL.iter().map(|workload| workload.clients).collect();
@@ -225,6 +281,7 @@ pub fn tails(records: &Records, path: &Path) -> Outcome {
             n => format!("{:.0} s", n / 1e9),
         },
         logarithmic: true,
+        mark: None,
     };
     let panels = [HOT_WHILE_GROWING, HOT_WHILE_SWEEPING].map(|workload| {
         let lines = lines(&records.of(workload), |subject| {
@@ -243,6 +300,7 @@ pub fn flood(records: &Records, path: &Path) -> Outcome {
         x_labels: (0..=10).map(|million: u32| million.to_string()).collect(),
         y_label: |size| format!("{size:.0}"),
         logarithmic: false,
+        mark: None,
     };
     let lines = lines(&records.of(FLOOD), |subject| {
         let value = |million| records.value(FLOOD, 1, subject, &after_millions(million));
