@@ -11,7 +11,7 @@ mod common;
 use common::form::Form;
 use common::keys::{Draw, Keys, Spread};
 use common::limits::Limits;
-use common::output::Progress;
+use common::output::{self, Progress};
 use common::peers::tollgate::Single;
 use common::race::{self, Burst};
 use common::records::{Record, Records};
@@ -134,7 +134,7 @@ impl Bench {
         let filled = self.prefilled();
         let mut records = Vec::new();
         for threads in [1, 2] {
-            progress.step(&format!("{}, {threads} threads", self.name));
+            progress.step(&format!("{}, {}", self.name, output::threads(threads)));
             let log = match &filled {
                 Some(log) => Some((log.clone(), Duration::ZERO)),
                 None if self.clients <= FEW => Some(self.half_full(threads)),

@@ -11,7 +11,7 @@ mod common;
 
 use common::form::Form;
 use common::keys::{Draw, Key};
-use common::output::Progress;
+use common::output::{self, Progress};
 use common::records::{Record, Records};
 use common::rounds::{Pace, interleave};
 use common::subject::{self, Contender};
@@ -87,7 +87,7 @@ fn measure<K: Key>(
     let prepared = workload.prepare(form, contenders, |subject| progress.detail(&format!("{name}: fills {subject}")));
     let mut records = Vec::new();
     for &threads in threads {
-        progress.step(&format!("{name}, {threads} threads"));
+        progress.step(&format!("{name}, {}", output::threads(threads)));
         let pace = Pace::of(form, threads);
         records.extend(interleave(&name, pace, prepared.entrants(threads), progress, draw));
     }
@@ -107,7 +107,7 @@ fn with_criterion() {
 
 fn group<K: Key>(criterion: &mut Criterion, workload: Workload, contenders: &[Contender<K>]) {
     for threads in [1, 2] {
-        let mut group = criterion.benchmark_group(format!("{}, {threads} threads", workload.name()));
+        let mut group = criterion.benchmark_group(format!("{}, {}", workload.name(), output::threads(threads)));
         // Samples of equal length, and no longer than it takes to leave every client some of its burst.
         group.sampling_mode(SamplingMode::Flat).sample_size(20);
         group.warm_up_time(Duration::from_millis(500)).measurement_time(Duration::from_secs(2));

@@ -19,7 +19,7 @@ impl Table {
     }
 
     pub fn markdown(&self) -> String {
-        let line = |row: &[String]| format!("| {} |\n", row.join(" | "));
+        let line = |row: &[String]| format!("| {} |\n", escaped(&row.join(" | ")));
         let mut out = line(&self.0[0]);
         let rule: Vec<_> = (0..self.0[0].len()).map(|column| if column == 0 { "---" } else { "---:" }).collect();
         let _ = writeln!(out, "|{}|", rule.join("|"));
@@ -123,6 +123,16 @@ pub fn oversubscription() -> String {
          processor to another program.",
         super::race::cores()
     )
+}
+
+/// Text that Markdown would take for a tag or for struck-out text.
+pub fn escaped(text: &str) -> String {
+    text.replace('<', "\\<").replace('~', "\\~")
+}
+
+/// How many threads, in words.
+pub fn threads(number: usize) -> String {
+    format!("{number} thread{}", if number == 1 { "" } else { "s" })
 }
 
 /// A number with its thousands apart.

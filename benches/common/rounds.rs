@@ -6,7 +6,7 @@
 
 use super::form::Form;
 use super::keys::Draw;
-use super::output::Progress;
+use super::output::{self, Progress};
 use super::race::{Burst, cores};
 use super::records::Record;
 use std::time::Duration;
@@ -96,7 +96,7 @@ pub fn interleave(
         })
         .collect();
     for round in 1..=pace.rounds {
-        progress.detail(&format!("{workload}, {} threads, round {round} of {}", pace.threads, pace.rounds));
+        progress.detail(&format!("{workload}, {}, round {round} of {}", output::threads(pace.threads), pace.rounds));
         draw.shuffle(&mut all);
         for Turns { entrant, checks, bursts, .. } in &mut all {
             (entrant.before)();

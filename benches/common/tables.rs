@@ -1,6 +1,6 @@
 //! What the figures come to, as tables, and the names by which they are found.
 
-use super::output::{Table, count, short, time};
+use super::output::{self, Table, count, short, time};
 use super::records::{Record, Records};
 use super::rounds::{RATE, TIME, doubt};
 use super::subject::{CHECK, GATE};
@@ -48,10 +48,7 @@ fn as_named<T: ToString>(values: Vec<T>) -> Vec<(String, T)> {
 fn threads_of(records: &Records) -> Vec<(String, usize)> {
     let mut threads = records.each(|record| record.threads);
     threads.sort_unstable();
-    threads
-        .into_iter()
-        .map(|threads| (if threads == 1 { "1 thread".to_owned() } else { format!("{threads} threads") }, threads))
-        .collect()
+    threads.into_iter().map(|threads| (output::threads(threads), threads)).collect()
 }
 
 pub fn contention(records: &Records) -> Tables {

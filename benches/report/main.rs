@@ -11,7 +11,7 @@ mod document;
 mod targets;
 
 use common::form::Form;
-use common::output::{Table, machine, oversubscription};
+use common::output::{Table, escaped, machine, oversubscription};
 use common::records::Records;
 use common::tables;
 use std::error::Error;
@@ -95,10 +95,12 @@ fn write(figures: &Figures, outcomes: &[Outcome], form: Form, root: &Path) -> Re
         .collect();
     let slower = match targets::slower(figures) {
         none if none.is_empty() => "None.".to_owned(),
-        some => some.iter().map(|(place, ratio)| format!("- {place}: {ratio:.2}")).collect::<Vec<_>>().join("\n"),
+        some => {
+            some.iter().map(|(place, ratio)| escaped(&format!("- {place}: {ratio:.2}"))).collect::<Vec<_>>().join("\n")
+        }
     };
     let parts = [
-        ("machine", about(form)),
+        ("machine", escaped(&about(form))),
         ("targets", targets.clone()),
         ("slower", slower),
         ("throughput charts", charts.join("\n")),
@@ -110,7 +112,7 @@ fn write(figures: &Figures, outcomes: &[Outcome], form: Form, root: &Path) -> Re
     ];
     rewrite(&root.join("docs/benchmarks.md"), &parts)?;
     let chart = image(charts::README_CHART, "Throughput against threads, 1,000 keys", "docs/benchmarks/");
-    rewrite(&root.join("README.md"), &[("benchmarks", format!("{}\n\n{chart}\n{targets}", about(form)))])
+    rewrite(&root.join("README.md"), &[("benchmarks", format!("{}\n\n{chart}\n{targets}", escaped(&about(form))))])
 }
 
 fn rewrite(path: &Path, parts: &[(&str, String)]) -> Result<(), Box<dyn Error>> {

@@ -1,6 +1,6 @@
 //! What is to be reached, as data, and how it is compared with the figures.
 
-use crate::common::output::{short, time};
+use crate::common::output::{short, threads, time};
 use crate::common::records::Records;
 use crate::common::rounds::{TIME, doubt};
 use crate::common::subject::{
@@ -124,8 +124,8 @@ pub fn outcomes(figures: &Figures) -> Vec<Outcome> {
     all
 }
 
-fn with_threads(workload: &str, threads: usize) -> String {
-    format!("{workload}, {threads} thread{}", if threads == 1 { "" } else { "s" })
+fn with_threads(workload: &str, number: usize) -> String {
+    format!("{workload}, {}", threads(number))
 }
 
 fn at_least(workload: String, against: String, least: f64, ratio: Option<(f64, &str)>) -> Outcome {
