@@ -242,7 +242,7 @@ fn while_growing(form: Form, rows: &mut Rows, step: impl Fn(&str)) {
 /// Hot clients beside a sweep of idle ones.
 fn while_sweeping(form: Form, rows: &mut Rows, step: impl Fn(&str)) {
     let clients = form.clients(CLIENTS);
-    let idle_after = form.of(Duration::from_secs(2), IDLE_AFTER, IDLE_AFTER);
+    let idle_after = form.of(IDLE_AFTER / 10, IDLE_AFTER / 2, IDLE_AFTER);
     let fill = |contender: Contender<u64>| {
         step(&format!("{} is filled for a sweep", contender.name));
         let subject = (contender.make)(Limits::every(idle_after));
