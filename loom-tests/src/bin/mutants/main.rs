@@ -82,28 +82,22 @@ fn run(root: &Path, copy: &Path, wanted: &str) -> io::Result<usize> {
 /// The first model that fails, if one does: sought with few preemptions first, which is quick.
 fn killer(copy: &Path, bounds: &[&str], models: &[&str]) -> io::Result<Option<String>> {
     for (preemptions, model) in bounds.iter().flat_map(|bound| models.iter().map(move |model| (bound, model))) {
+        let command = |program: &str| {
+            let mut command = Command::new(program);
+            command
+                .current_dir(copy)
+                .env("RUSTFLAGS", "--cfg tollgate_loom -A warnings")
+                .env("CARGO_TARGET_DIR", copy.join("../target"))
+                .env("RUST_BACKTRACE", "0")
+                .env("TOLLGATE_PREEMPTIONS", preemptions);
+            command
+        };
+        let test = ["test", "--release", "--quiet", "-p", "loom-tests", "--test", model];
+        // Compiling may take its time. What does not compile is told by the run.
+        command("cargo").args(test).arg("--no-run").output()?;
         // A mutation may send a model astray; then another bound or another model has to notice.
-        let output = Command::new("timeout")
-            .current_dir(copy)
-            .env("RUSTFLAGS", "--cfg tollgate_loom -A warnings")
-            .env("CARGO_TARGET_DIR", copy.join("../target"))
-            .env("RUST_BACKTRACE", "0")
-            .env("TOLLGATE_PREEMPTIONS", preemptions)
-            .args([
-                LONGEST,
-                "cargo",
-                "test",
-                "--release",
-                "--quiet",
-                "-p",
-                "loom-tests",
-                "--test",
-                model,
-                "--",
-                "--test-threads",
-                "1",
-            ])
-            .output()?;
+        let output =
+            command("timeout").args([LONGEST, "cargo"]).args(test).args(["--", "--test-threads", "1"]).output()?;
         if output.status.code() == Some(124) {
             continue;
         }
