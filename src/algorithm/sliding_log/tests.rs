@@ -224,3 +224,20 @@ fn a_late_call_does_not_fill_its_window_again() {
     let counted = replace(log.charge(empty, late, 5).unwrap());
     assert_eq!(log.retry_after(counted, now, 1), Some(1_000_000_000));
 }
+
+/// One nanosecond before the last is the last at which anything expires: the last one of all means never.
+#[test]
+fn time_ends_a_nanosecond_before_the_last_u64() {
+    const WINDOW: u64 = 1_000_000_000;
+    let log = SlidingLog::new(Plan::new(Quota::per_second(1))).unwrap();
+    for (at, expires) in [(HORIZON - WINDOW, true), (HORIZON - WINDOW + 1, false)] {
+        let payload = log.charge(0, at, 1).unwrap();
+        let wait = expires.then_some(WINDOW);
+        assert_eq!([log.retry_after(payload, at, 1), log.snapshot(payload, at, 1).retry_after(1)], [wait; 2]);
+        assert_eq!([log.idle_at(payload) < u64::MAX, log.is_idle(payload, u64::MAX)], [expires; 2]);
+        assert_eq!([HORIZON, u64::MAX].map(|end| log.remaining(payload, end)), [u64::from(expires); 2]);
+        // SAFETY: no word holds it.
+        unsafe { SlidingLog::free(payload) };
+    }
+    log.close();
+}
