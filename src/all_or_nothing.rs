@@ -59,7 +59,7 @@ pub fn take_all<P: Part>(parts: &Few<P>) -> Result<Groups<P, P::Taken>, Groups<P
     let mut taken = Groups::<P, _>::new();
     for &(part, cost) in groups.iter() {
         match part.take(cost) {
-            Ok(held) => taken.push((part.rank(), held)),
+            Ok(held) => _ = taken.push((part.rank(), held)),
             Err(refusal) => {
                 groups.iter().zip(taken).for_each(|((part, _), (_, held))| part.give_back(held));
                 let (refusing, mut refusal) = (part.rank(), Some(refusal));

@@ -14,14 +14,18 @@ pub struct Few<T, const N: usize = 4> {
 }
 
 impl<T, const N: usize> Few<T, N> {
-    pub const fn new() -> Self {
-        Self { first: [const { None }; N], more: Vec::new() }
+    /// No items. The places are marked as empty one by one: a constant array of them would be copied as a whole.
+    #[inline]
+    pub fn new() -> Self {
+        Self { first: array::from_fn(|_| None), more: Vec::new() }
     }
 
-    pub fn push(&mut self, item: T) {
+    /// Adds an item, and returns it in its place.
+    #[inline]
+    pub fn push(&mut self, item: T) -> &mut T {
         match self.first.iter_mut().find(|place| place.is_none()) {
-            Some(place) => *place = Some(item),
-            None => self.more.push(item),
+            Some(place) => place.insert(item),
+            None => self.more.push_mut(item),
         }
     }
 
@@ -32,6 +36,15 @@ impl<T, const N: usize> Few<T, N> {
     #[cfg(feature = "tower")]
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.first.iter_mut().flatten().chain(&mut self.more)
+    }
+
+    /// The item, if there is a single one.
+    #[cfg(feature = "tower")]
+    #[inline]
+    pub fn only(&self) -> Option<&T> {
+        let [Some(first), rest @ ..] = self.first.as_slice() else { return None };
+        let alone = self.more.is_empty() && rest.first().is_none_or(Option::is_none);
+        alone.then_some(first)
     }
 
     pub fn len(&self) -> usize {
@@ -51,7 +64,7 @@ impl<T, const N: usize> Default for Few<T, N> {
 
 impl<T, const N: usize> Extend<T> for Few<T, N> {
     fn extend<I: IntoIterator<Item = T>>(&mut self, items: I) {
-        items.into_iter().for_each(|item| self.push(item));
+        items.into_iter().for_each(|item| _ = self.push(item));
     }
 }
 
@@ -82,6 +95,8 @@ mod tests {
             let few: Few<usize> = (0..len).collect();
             assert_eq!((few.len(), few.is_empty(), few.more.len()), (len, len == 0, len.saturating_sub(4)));
             assert!(few.iter().copied().eq(0..len));
+            #[cfg(feature = "tower")]
+            assert_eq!(few.only(), (len == 1).then_some(&0));
             assert!(few.into_iter().eq(0..len));
         }
     }

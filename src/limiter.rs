@@ -135,7 +135,19 @@ impl<A: Algorithm, C: Clock, S: BuildHasher + Send + Sync + 'static> Limiter<A, 
 
     /// What this limiter is asked for in a decision over several limits, made by [`check_all`](crate::check_all).
     pub fn demand<K: Hash + ?Sized>(&self, key: &K, cost: u64) -> Demand<'_> {
-        Demand::new(&*self.core, self.core.fingerprint(key).get(), cost)
+        Demand::new(self.source(), self.key(key), cost)
+    }
+
+    /// A client as demands name it.
+    #[inline]
+    pub(crate) fn key<K: Hash + ?Sized>(&self, key: &K) -> u64 {
+        self.core.fingerprint(key).get()
+    }
+
+    /// What demands are made to.
+    #[inline]
+    pub(crate) fn source(&self) -> &dyn Source {
+        &*self.core
     }
 
     /// What is left to a client. Takes nothing, writes nothing, and does not make a client known.

@@ -8,7 +8,7 @@ use std::fmt;
 use std::time::Duration;
 
 /// A limiter or a gate as a decision over several sees it.
-pub(crate) trait Source: Send + Sync {
+pub trait Source: Send + Sync {
     /// The client's state, if `cost` could be taken now.
     fn look(&self, client: u64, cost: u64) -> Result<Status, Denied>;
 

@@ -86,6 +86,7 @@ pub use trust::Trust;
 use http::{HeaderName, HeaderValue};
 use ipnet::IpNet;
 use std::fmt::{self, Display, Write};
+use std::hash::{Hash, Hasher};
 
 /// Who a request is counted for.
 ///
@@ -105,7 +106,7 @@ use std::fmt::{self, Display, Write};
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Client(Identity);
 
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq)]
 enum Identity {
     /// The value of a header.
     Header(HeaderName, HeaderValue),
@@ -117,6 +118,25 @@ enum Identity {
     Address(IpNet),
     /// Two in one.
     Both(Box<(Client, Client)>),
+}
+
+/// As derived, but with an address in as few pieces as it has: it is what most clients are known by.
+impl Hash for Identity {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        match self {
+            Self::Header(name, value) => (0_u8, name, value).hash(state),
+            Self::Token(hash) => (1_u8, u128::from_ne_bytes(*hash)).hash(state),
+            Self::Named(kind, value) => (2_u8, kind, value).hash(state),
+            Self::Address(IpNet::V4(network)) => {
+                state.write_u64(3 | u64::from(network.prefix_len()) << 8 | u64::from(network.addr().to_bits()) << 32);
+            }
+            Self::Address(IpNet::V6(network)) => {
+                state.write_u64(4 | u64::from(network.prefix_len()) << 8);
+                state.write_u128(network.addr().to_bits());
+            }
+            Self::Both(both) => (5_u8, both).hash(state),
+        }
+    }
 }
 
 impl Client {

@@ -1,5 +1,6 @@
 //! [`Decision`]: what the policies said about a request, for handlers and responses.
 
+use crate::algorithm::Snapshot;
 use crate::few::Few;
 use crate::{Allowed, Denied, Reason, Status};
 use std::borrow::Cow;
@@ -49,12 +50,14 @@ impl Decision {
         self.tightest().map(Answer::remaining)
     }
 
-    pub(super) fn push(&mut self, answer: Answer) {
-        self.answers.push(answer);
+    #[inline]
+    pub(super) fn push(&mut self, answer: Answer) -> &Answer {
+        self.answers.push(answer)
     }
 
-    pub(super) fn extend(&mut self, other: Self) {
-        self.answers.extend(other.answers);
+    /// What this layer has said.
+    pub(super) fn part_of(&self, layer: usize) -> Self {
+        Self { answers: self.answers().filter(|answer| answer.layer == layer).cloned().collect() }
     }
 
     pub(super) fn answers_mut(&mut self) -> impl Iterator<Item = &mut Answer> {
@@ -75,12 +78,50 @@ pub struct Answer {
     pub(super) place: usize,
     pub(super) policy: Cow<'static, str>,
     pub(super) shadow: bool,
-    pub(super) window: Duration,
+    /// In whole seconds: of a type without padding, that could be copied together with half of what is next to it.
+    pub(super) window: u64,
     /// A hash that tells clients apart, where they are to be.
     pub(super) partition: Option<u64>,
-    pub(super) outcome: Result<Status, Denied>,
+    pub(super) outcome: Outcome,
     /// What was put back since.
     pub(super) returned: u64,
+}
+
+/// What a decision came to: as little of [`Allowed`] and of [`Denied`] as answers need, in one form for both, so that it is
+/// copied and never taken apart.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Outcome {
+    snapshot: Snapshot,
+    /// The cost that was refused, and why.
+    refused: Option<(u64, Reason)>,
+}
+
+impl Outcome {
+    #[inline]
+    pub(super) fn of<A: Left>(answer: &Result<A, Denied>) -> Self {
+        let (snapshot, refused) = match answer {
+            Ok(left) => (left.snapshot(), None),
+            Err(denied) => (&denied.snapshot, Some((denied.cost, denied.reason))),
+        };
+        Self { snapshot: *snapshot, refused }
+    }
+}
+
+/// What tells what is left to a client that was not refused.
+pub(super) trait Left {
+    fn snapshot(&self) -> &Snapshot;
+}
+
+impl Left for Allowed {
+    fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+}
+
+impl Left for Status {
+    fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
 }
 
 impl Answer {
@@ -91,28 +132,28 @@ impl Answer {
 
     /// The largest cost that can be admitted at once, in tokens.
     pub fn limit(&self) -> u64 {
-        self.outcome.as_ref().map_or_else(Denied::limit, Status::limit)
+        self.outcome.snapshot.limit()
     }
 
     /// Whole tokens left after the decision.
     pub fn remaining(&self) -> u64 {
-        let left = self.outcome.as_ref().map_or_else(Denied::remaining, Status::remaining);
-        left.saturating_add(self.returned).min(self.limit())
+        self.outcome.snapshot.remaining().saturating_add(self.returned).min(self.limit())
     }
 
     /// Time from the decision until the whole limit is there again, if nobody calls.
     pub fn reset_after(&self) -> Duration {
-        self.outcome.as_ref().map_or_else(Denied::reset_after, Status::reset_after)
+        Duration::from_nanos(self.outcome.snapshot.reset_after())
     }
 
     /// Why the policy refused the request, if it did: in shadow, it would have.
     pub fn reason(&self) -> Option<Reason> {
-        self.outcome.as_ref().err().map(Denied::reason)
+        self.outcome.refused.map(|(_, reason)| reason)
     }
 
     /// How long to wait, where the policy refused the request and waiting helps.
     pub fn retry_after(&self) -> Option<Duration> {
-        self.outcome.as_ref().err().and_then(Denied::retry_after)
+        let (cost, _) = self.outcome.refused?;
+        self.outcome.snapshot.retry_after(cost).map(Duration::from_nanos)
     }
 
     /// Whether the policy only tries out what it would do.
@@ -120,21 +161,14 @@ impl Answer {
         self.shadow
     }
 
-    /// The window that is stated to clients.
+    /// The window that is stated to clients, in whole seconds rounded up.
     pub fn window(&self) -> Duration {
-        self.window
+        Duration::from_secs(self.window)
     }
 
     /// Whether the policy is in force and refused the request.
     pub(super) fn refuses(&self) -> bool {
-        !self.shadow && self.outcome.is_err()
-    }
-}
-
-/// What is left after a call that was let pass.
-impl From<&Allowed> for Status {
-    fn from(allowed: &Allowed) -> Self {
-        Self { snapshot: allowed.snapshot }
+        !self.shadow && self.outcome.refused.is_some()
     }
 }
 

@@ -51,6 +51,7 @@ impl<'a> Head<'a> {
 }
 
 impl<'a, B> From<&'a Request<B>> for Head<'a> {
+    #[inline]
     fn from(request: &'a Request<B>) -> Self {
         Self {
             method: request.method(),

@@ -1,7 +1,7 @@
 //! [`RateLimitLayer`], which puts limits around a service, and its builder.
 
 use super::Head;
-use super::client::{ClientAddress, Identify};
+use super::client::{Client, ClientAddress, Identify};
 use super::headers::{Headers, is_name};
 use super::path::Pattern;
 use super::policy::{Limit, Policy};
@@ -63,9 +63,21 @@ impl RateLimitLayer {
         let Settings { policies, identify, exemptions, when_unknown, headers, jitter, respond, log_clients } = settings;
         let rules = policies.into_iter().map(Rule::new).collect();
         let identify = identify.unwrap_or_else(|| Arc::new(ClientAddress::new()));
-        let dice = Dice::default();
-        let rules = Rules { rules, identify, exemptions, when_unknown, headers, jitter, respond, log_clients, dice };
-        Self { rules: Arc::new(rules) }
+        let (nobody, dice) = (Client::named("unknown", ""), Dice::default());
+        Self {
+            rules: Arc::new(Rules {
+                rules,
+                identify,
+                exemptions,
+                when_unknown,
+                nobody,
+                headers,
+                jitter,
+                respond,
+                log_clients,
+                dice,
+            }),
+        }
     }
 }
 

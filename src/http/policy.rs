@@ -3,7 +3,8 @@
 use super::path::Pattern;
 use super::{Head, client::Client, client::Identify};
 use crate::algorithm::Algorithm;
-use crate::{Clock, Demand, Gate, Limiter};
+use crate::together::Source;
+use crate::{Clock, Gate, Limiter};
 use http::{Method, StatusCode};
 use std::borrow::Cow;
 use std::fmt;
@@ -22,7 +23,11 @@ pub(super) mod sealed {
         /// Whether it matters who the client is.
         fn by_client(&self) -> bool;
 
-        fn demand(&self, client: &Client, cost: u64) -> Demand<'_>;
+        /// The client as a demand names it.
+        fn key(&self, client: &Client) -> u64;
+
+        /// What a demand is made to.
+        fn source(&self) -> &dyn Source;
 
         /// How long it takes until a client that has used everything has everything again.
         fn window(&self) -> Duration;
@@ -39,8 +44,12 @@ impl<A: Algorithm, C: Clock, S: BuildHasher + Send + Sync + 'static> sealed::Ask
         true
     }
 
-    fn demand(&self, client: &Client, cost: u64) -> Demand<'_> {
-        self.demand(client, cost)
+    fn key(&self, client: &Client) -> u64 {
+        self.key(client)
+    }
+
+    fn source(&self) -> &dyn Source {
+        self.source()
     }
 
     fn window(&self) -> Duration {
@@ -59,8 +68,12 @@ impl<A: Algorithm, C: Clock> sealed::Asked for Gate<A, C> {
         false
     }
 
-    fn demand(&self, _: &Client, cost: u64) -> Demand<'_> {
-        self.demand(cost)
+    fn key(&self, _: &Client) -> u64 {
+        Self::KEY
+    }
+
+    fn source(&self) -> &dyn Source {
+        self.source()
     }
 
     fn window(&self) -> Duration {

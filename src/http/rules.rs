@@ -2,8 +2,8 @@
 
 use super::Head;
 use super::client::{Client, Identify};
-use super::decision::{Answer, Decision};
-use super::headers::Headers;
+use super::decision::{Answer, Decision, Outcome};
+use super::headers::{Headers, whole_seconds};
 use super::observe::Meter;
 use super::policy::Policy;
 use super::refusal::Refusal;
@@ -11,7 +11,7 @@ use crate::few::Few;
 use crate::{Allowed, Demand, Denied, Status, check_all};
 use ahash::RandomState;
 use bytes::Bytes;
-use http::Response;
+use http::{Extensions, Request, Response};
 use std::iter;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -42,27 +42,30 @@ pub(super) type Respond = Arc<dyn Fn(Refusal<'_>) -> Response<Bytes> + Send + Sy
 
 /// What a request comes to.
 pub(super) enum Verdict {
-    /// No policy is for it.
-    Uncounted,
-    Exempt,
-    Allowed {
-        decision: Decision,
-        /// Charges that may be given back, with the places of their policies.
-        conditional: Vec<(usize, Allowed)>,
-    },
-    Refused(Response<Bytes>),
+    /// It passes.
+    Passed,
+    /// It passes, and something is left to do with the response.
+    PassedWith(Box<After>),
+    /// In a box since it is large, and so would be everything around it.
+    Refused(Box<Response<Bytes>>),
 }
+
+/// A policy does not let in whom it does not know.
+struct NotKnown;
 
 /// One policy, and what goes with it.
 pub(super) struct Rule {
     pub(super) policy: Policy,
     pub(super) meter: Meter,
-    window: Duration,
+    by_client: bool,
+    /// In whole seconds.
+    window: u64,
 }
 
 impl Rule {
     pub(super) fn new(policy: Policy) -> Self {
-        Self { meter: Meter::new(&policy), window: policy.stated_window(), policy }
+        let (by_client, window) = (policy.limit().by_client(), whole_seconds(policy.stated_window()));
+        Self { meter: Meter::new(&policy), by_client, window, policy }
     }
 }
 
@@ -71,6 +74,8 @@ pub(super) struct Rules {
     pub(super) identify: Arc<dyn Identify>,
     pub(super) exemptions: Vec<Exemption>,
     pub(super) when_unknown: WhenUnknown,
+    /// The client of all requests without one, and of those that only gates are asked about.
+    pub(super) nobody: Client,
     pub(super) headers: Headers,
     pub(super) jitter: Duration,
     pub(super) respond: Option<Respond>,
@@ -82,13 +87,19 @@ pub(super) struct Rules {
 struct Asked<'a> {
     place: usize,
     rule: &'a Rule,
-    demand: Demand<'a>,
+    /// The client as the policy's limit knows it.
+    key: u64,
+    cost: u64,
     /// Kept for events only.
     client: Option<Box<Client>>,
     partition: Option<u64>,
 }
 
-impl Asked<'_> {
+impl<'a> Asked<'a> {
+    fn demand(&self) -> Demand<'a> {
+        Demand::new(self.rule.policy.limit().source(), self.key, self.cost)
+    }
+
     fn is_enforced(&self) -> bool {
         !self.rule.policy.is_shadow()
     }
@@ -100,105 +111,94 @@ impl Rules {
         std::ptr::from_ref(self).addr()
     }
 
-    pub(super) fn decide(&self, head: &Head<'_>) -> Verdict {
-        let extensions = head.extensions();
-        if extensions.get::<Exempt>().is_some() {
-            return Verdict::Uncounted;
+    /// Decides on a request, and puts into its extensions what handlers find there.
+    pub(super) fn decide<B>(self: &Arc<Self>, request: &mut Request<B>) -> Verdict {
+        let head = Head::from(&*request);
+        if head.extensions().get::<Exempt>().is_some() {
+            return Verdict::Passed;
         }
-        if self.exemptions.iter().any(|exempt| exempt(head)) {
-            return Verdict::Exempt;
+        if self.exemptions.iter().any(|exempt| exempt(&head)) {
+            request.extensions_mut().insert(Exempt);
+            return Verdict::Passed;
         }
         // Mounted twice on the way of one request, a layer still counts it once.
-        if extensions.get::<Decision>().is_some_and(|decision| decision.is_by(self.id())) {
-            return Verdict::Uncounted;
+        if head.extensions().get::<Decision>().is_some_and(|decision| decision.is_by(self.id())) {
+            return Verdict::Passed;
         }
-        let Some(asked) = self.ask(head) else {
-            return Verdict::Refused(self.refuse(head, &Decision::default(), None));
-        };
-        match (asked.iter().next(), asked.len()) {
-            (None, _) => Verdict::Uncounted,
-            (Some(only), 1) if only.is_enforced() => match only.demand.check() {
-                Ok(allowed) => self.allow(&asked, iter::once(allowed)),
-                Err(denied) => {
+        let mut asked = Few::new();
+        if let Err(NotKnown) = self.ask(&head, &mut asked) {
+            return self.refuse(&head, &Decision::default(), None);
+        }
+        if asked.is_empty() {
+            return Verdict::Passed;
+        }
+        match asked.only() {
+            Some(only) if only.is_enforced() => {
+                let answer = only.demand().check();
+                if let Err(denied) = answer {
                     let wait = denied.retry_after();
-                    self.deny(head, &asked, iter::once(Err(denied)), wait)
+                    return self.deny(&head, &asked, iter::once(Err(denied)), wait);
                 }
-            },
-            _ => match check_all(asked.iter().filter(|asked| asked.is_enforced()).map(|asked| asked.demand)) {
-                Ok(allowed) => self.allow(&asked, allowed.into_iter()),
+                let mut passing = Passing::new(request.extensions_mut());
+                passing.note(self, only, answer);
+                passing.finish(self)
+            }
+            _ => match check_all(asked.iter().filter(|asked| asked.is_enforced()).map(Asked::demand)) {
+                Ok(allowed) => {
+                    let (mut allowed, mut passing) = (allowed.into_iter(), Passing::new(request.extensions_mut()));
+                    // Those in shadow are asked now, each for itself.
+                    for one in asked.iter() {
+                        let answer =
+                            if one.is_enforced() { allowed.next().map(Ok) } else { Some(one.demand().check()) };
+                        // There is an answer for each demand.
+                        let Some(answer) = answer else { break };
+                        passing.note(self, one, answer);
+                    }
+                    passing.finish(self)
+                }
                 Err(denied) => {
                     let wait = denied.retry_after();
-                    self.deny(head, &asked, denied.into_outcomes(), wait)
+                    self.deny(&head, &asked, denied.into_outcomes(), wait)
                 }
             },
         }
     }
 
-    /// The policies that are for this request, or `None` if one of them does not let in whom it does not know.
-    fn ask(&self, head: &Head<'_>) -> Option<Few<Asked<'_>>> {
-        let mut asked = Few::new();
+    /// Finds the policies that are for this request.
+    fn ask<'a>(&'a self, head: &Head<'_>, asked: &mut Few<Asked<'a>>) -> Result<(), NotKnown> {
         // Who it is in the eyes of the layer, found out once.
         let mut client: Option<Option<Client>> = None;
         for (place, rule) in self.rules.iter().enumerate() {
-            let Rule { policy, .. } = rule;
+            let Rule { policy, by_client, .. } = rule;
             if !policy.applies(head) {
                 continue;
             }
             let own;
             let known = match policy.identify() {
-                _ if !policy.limit().by_client() => &None,
+                _ if !by_client => Some(&self.nobody),
                 Some(identify) => {
                     own = identify.identify(head);
-                    &own
+                    own.as_ref()
                 }
-                None => client.get_or_insert_with(|| self.identify.identify(head)),
+                None => client.get_or_insert_with(|| self.identify.identify(head)).as_ref(),
             };
-            let nobody;
             let known = match (known, self.when_unknown) {
                 (Some(known), _) => known,
-                (None, WhenUnknown::Allow) if policy.limit().by_client() => continue,
-                (None, WhenUnknown::Refuse) if policy.limit().by_client() && !policy.is_shadow() => return None,
-                (None, _) => {
-                    nobody = Client::named("unknown", "");
-                    &nobody
-                }
+                (None, WhenUnknown::Allow) => continue,
+                (None, WhenUnknown::Refuse) if !policy.is_shadow() => return Err(NotKnown),
+                (None, _) => &self.nobody,
             };
-            let demand = policy.limit().demand(known, policy.cost_of(head));
-            let partition = self.headers.have_partition_keys() && policy.limit().by_client();
-            let partition = partition.then(|| self.dice.key.hash_one(known));
+            let partition = self.headers.have_partition_keys() && *by_client;
             asked.push(Asked {
-                partition,
                 place,
                 rule,
-                demand,
+                key: policy.limit().key(known),
+                cost: policy.cost_of(head),
                 client: self.log_clients.then(|| Box::new(known.clone())),
+                partition: partition.then(|| self.dice.key.hash_one(known)),
             });
         }
-        Some(asked)
-    }
-
-    /// All policies in force have let it pass. Those in shadow are asked now, each for itself.
-    fn allow(&self, asked: &Few<Asked<'_>>, mut allowed: impl Iterator<Item = Allowed>) -> Verdict {
-        let (mut decision, mut conditional) = (Decision::default(), Vec::new());
-        for one in asked.iter() {
-            let answer = match one.is_enforced() {
-                true => allowed.next().map(Ok),
-                false => Some(one.demand.check()),
-            };
-            // There is an answer for each demand.
-            let Some(answer) = answer else { break };
-            let outcome = answer.map(|allowed| {
-                let status = Status::from(&allowed);
-                if one.rule.policy.is_conditional() {
-                    conditional.push((one.place, allowed));
-                }
-                status
-            });
-            let answer = self.answer(one, outcome);
-            one.rule.meter.report(&answer, one.client.as_deref());
-            decision.push(answer);
-        }
-        Verdict::Allowed { decision, conditional }
+        Ok(())
     }
 
     /// Some policy in force has refused it, and none was charged; those in shadow are not asked, as it never gets there.
@@ -211,16 +211,16 @@ impl Rules {
     ) -> Verdict {
         let mut decision = Decision::default();
         for (one, outcome) in asked.iter().filter(|asked| asked.is_enforced()).zip(outcomes) {
-            let answer = self.answer(one, outcome);
+            let answer = decision.push(self.answer(one, Outcome::of(&outcome)));
             if answer.refuses() {
-                one.rule.meter.report(&answer, one.client.as_deref());
+                one.rule.meter.report(answer, one.client.as_deref());
             }
-            decision.push(answer);
         }
-        Verdict::Refused(self.refuse(head, &decision, wait))
+        self.refuse(head, &decision, wait)
     }
 
-    fn answer(&self, asked: &Asked<'_>, outcome: Result<Status, Denied>) -> Answer {
+    #[inline]
+    fn answer(&self, asked: &Asked<'_>, outcome: Outcome) -> Answer {
         let Rule { policy, window, .. } = asked.rule;
         Answer {
             layer: self.id(),
@@ -234,12 +234,72 @@ impl Rules {
         }
     }
 
-    fn refuse(&self, head: &Head<'_>, decision: &Decision, wait: Option<Duration>) -> Response<Bytes> {
+    fn refuse(&self, head: &Head<'_>, decision: &Decision, wait: Option<Duration>) -> Verdict {
         let wait = wait.map(|wait| wait.saturating_add(self.dice.up_to(self.jitter)));
         let refusal = Refusal::new(*head, decision, wait, self.headers);
-        match &self.respond {
+        Verdict::Refused(Box::new(match &self.respond {
             Some(respond) => respond(refusal),
             None => refusal.into_response(),
+        }))
+    }
+}
+
+/// What is noted of a request that passes.
+struct Passing<'a> {
+    decision: &'a mut Decision,
+    conditional: Vec<(usize, Allowed)>,
+}
+
+impl<'a> Passing<'a> {
+    /// Answers are written to where they stay: they are large. Those of layers around this one are there already.
+    fn new(extensions: &'a mut Extensions) -> Self {
+        Self { decision: extensions.get_or_insert_with(Decision::default), conditional: Vec::new() }
+    }
+
+    /// Notes what a policy said.
+    ///
+    /// Not inlined, nor is the answer taken apart before: the compiler would split it into single bytes.
+    #[inline(never)]
+    fn note(&mut self, rules: &Rules, asked: &Asked<'_>, answer: Result<Allowed, Denied>) {
+        let outcome = Outcome::of(&answer);
+        let told = self.decision.push(rules.answer(asked, outcome));
+        asked.rule.meter.report(told, asked.client.as_deref());
+        if let (true, Ok(allowed)) = (asked.rule.policy.is_conditional(), answer) {
+            self.conditional.push((asked.place, allowed));
+        }
+    }
+
+    fn finish(self, rules: &Arc<Rules>) -> Verdict {
+        let tells = rules.headers.are_on_every_response();
+        if !tells && self.conditional.is_empty() {
+            return Verdict::Passed;
+        }
+        let decision = if tells { self.decision.part_of(rules.id()) } else { Decision::default() };
+        Verdict::PassedWith(Box::new(After { rules: rules.clone(), decision, conditional: self.conditional }))
+    }
+}
+
+/// What is left to do once the service has answered.
+pub(super) struct After {
+    rules: Arc<Rules>,
+    /// What this layer's policies said, if responses tell it.
+    decision: Decision,
+    /// Charges that may be given back, with the places of their policies.
+    conditional: Vec<(usize, Allowed)>,
+}
+
+impl After {
+    pub(super) fn finish<R>(mut self, response: &mut Response<R>) {
+        for (place, allowed) in self.conditional {
+            if !self.rules.rules[place].policy.keeps(response.status()) {
+                let returned = allowed.give_back();
+                if let Some(answer) = self.decision.answers_mut().find(|answer| answer.place == place) {
+                    answer.returned = returned;
+                }
+            }
+        }
+        if self.rules.headers.are_on_every_response() {
+            self.rules.headers.write(&self.decision, response.headers_mut());
         }
     }
 }

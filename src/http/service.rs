@@ -1,10 +1,7 @@
 //! [`RateLimit`], a service with limits around it, and the future of its responses.
 
-use super::Head;
 use super::body::RateLimitBody;
-use super::decision::Decision;
-use super::rules::{Exempt, Rules, Verdict};
-use crate::Allowed;
+use super::rules::{After, Rules, Verdict};
 use bytes::Bytes;
 use http::{Request, Response};
 use pin_project_lite::pin_project;
@@ -55,25 +52,10 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        let after = match self.rules.decide(&Head::from(&request)) {
+        let after = match self.rules.decide(&mut request) {
+            Verdict::Passed => None,
+            Verdict::PassedWith(after) => Some(after),
             Verdict::Refused(response) => return ResponseFuture { state: State::Refused { response: Some(response) } },
-            Verdict::Uncounted => None,
-            Verdict::Exempt => {
-                request.extensions_mut().insert(Exempt);
-                None
-            }
-            Verdict::Allowed { decision, conditional } => {
-                let tells = self.rules.headers.are_on_every_response();
-                let after = (tells || !conditional.is_empty()).then(|| {
-                    let decision = if tells { decision.clone() } else { Decision::default() };
-                    Box::new(After { rules: self.rules.clone(), decision, conditional })
-                });
-                match request.extensions_mut().get_mut::<Decision>() {
-                    Some(outer) => outer.extend(decision),
-                    None => _ = request.extensions_mut().insert(decision),
-                }
-                after
-            }
         };
         ResponseFuture { state: State::Passed { future: self.inner.call(request), after } }
     }
@@ -82,29 +64,6 @@ where
 impl<S: fmt::Debug> fmt::Debug for RateLimit<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RateLimit").field("inner", &self.inner).finish_non_exhaustive()
-    }
-}
-
-/// What is left to do once the service has answered.
-struct After {
-    rules: Arc<Rules>,
-    decision: Decision,
-    conditional: Vec<(usize, Allowed)>,
-}
-
-impl After {
-    fn finish<R>(mut self, response: &mut Response<R>) {
-        for (place, allowed) in self.conditional {
-            if !self.rules.rules[place].policy.keeps(response.status()) {
-                let returned = allowed.give_back();
-                if let Some(answer) = self.decision.answers_mut().find(|answer| answer.place == place) {
-                    answer.returned = returned;
-                }
-            }
-        }
-        if self.rules.headers.are_on_every_response() {
-            self.rules.headers.write(&self.decision, response.headers_mut());
-        }
     }
 }
 
@@ -120,7 +79,7 @@ pin_project! {
     #[project = Projected]
     enum State<F> {
         Passed { #[pin] future: F, after: Option<Box<After>> },
-        Refused { response: Option<Response<Bytes>> },
+        Refused { response: Option<Box<Response<Bytes>>> },
     }
 }
 

@@ -10,7 +10,6 @@ use http::{HeaderName, HeaderValue};
 use ipnet::IpNet;
 use std::error::Error;
 use std::fmt;
-use std::iter;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -132,6 +131,10 @@ impl ClientAddress {
             Some(peer) => peer(head),
             None => peer_from_extensions(head),
         };
+        let peer = peer.map(|address| address.to_canonical());
+        if !self.trust.covers(0, peer) {
+            return peer;
+        }
         match &self.header {
             ForwardingHeader::XForwardedFor => self.walk(peer, forwarded::listed(lines(head, &X_FORWARDED_FOR))),
             ForwardingHeader::Other(name) => self.walk(peer, forwarded::listed(lines(head, name))),
@@ -139,12 +142,11 @@ impl ClientAddress {
         }
     }
 
-    /// Goes from the peer outwards for as long as the hops are trusted: each of them wrote the next. The client is the last
-    /// address seen, be it the first that is not trusted or the outermost of the trusted ones.
+    /// Goes from a trusted peer outwards for as long as the hops are trusted: each of them wrote the next. The client is the
+    /// last address seen, be it the first that is not trusted or the outermost of the trusted ones.
     fn walk(&self, peer: Option<IpAddr>, told: impl Iterator<Item = Hop>) -> Option<IpAddr> {
-        let peer = peer.map_or(Hop::Hidden, |address| Hop::At(address.to_canonical()));
-        let mut client = None;
-        for (place, hop) in iter::once(peer).chain(told).enumerate() {
+        let mut client = peer;
+        for (place, hop) in (1..).zip(told) {
             let address = match hop {
                 Hop::At(address) => Some(address),
                 Hop::Hidden => None,
@@ -170,8 +172,8 @@ impl ClientAddress {
         if !self.trust.is_nobody() || self.ignored.load(Relaxed) {
             return;
         }
-        let headers = head.headers();
-        let forwarded = headers.contains_key(&X_FORWARDED_FOR) || headers.contains_key(FORWARDED);
+        // There are few headers, so to compare their names takes less time than to hash two.
+        let forwarded = head.headers().keys().any(|name| [&X_FORWARDED_FOR, &FORWARDED].contains(&name));
         if forwarded && !self.ignored.swap(true, Relaxed) {
             #[cfg(feature = "tracing")]
             tracing::warn!(

@@ -1,5 +1,6 @@
 use super::*;
-use crate::{Limiter, ManualClock, Quota, Status};
+use crate::http::decision::Outcome;
+use crate::{Limiter, ManualClock, Quota};
 use proptest::prelude::*;
 use sfv::{BareItem, Key, List, ListEntry, Parser};
 
@@ -14,16 +15,16 @@ fn answer(name: &'static str, quota: Quota, used: u64, pause: Duration, cost: u6
         place: 0,
         policy: name.into(),
         shadow: false,
-        window: limiter.window(),
+        window: whole_seconds(limiter.window()),
         partition: None,
-        outcome: limiter.check_n("a", cost).map(|allowed| Status::from(&allowed)),
+        outcome: Outcome::of(&limiter.check_n("a", cost)),
         returned: 0,
     }
 }
 
 fn written(headers: Headers, answers: impl IntoIterator<Item = Answer>) -> HeaderMap {
     let (mut decision, mut map) = (Decision::default(), HeaderMap::new());
-    answers.into_iter().for_each(|answer| decision.push(answer));
+    answers.into_iter().for_each(|answer| _ = decision.push(answer));
     headers.write(&decision, &mut map);
     map
 }
