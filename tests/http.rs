@@ -12,5 +12,6 @@ mod http {
     mod policies;
     mod refusals;
     mod reports;
+    mod streams;
     mod support;
 }

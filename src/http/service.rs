@@ -47,10 +47,12 @@ where
     type Error = S::Error;
     type Future = ResponseFuture<S::Future>;
 
+    #[inline]
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)
     }
 
+    #[inline]
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let after = match self.rules.decide(&mut request) {
             Verdict::Passed => None,
@@ -89,6 +91,7 @@ where
 {
     type Output = Result<Response<RateLimitBody<R>>, E>;
 
+    #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match self.project().state.project() {
             Projected::Passed { future, after } => {

@@ -7,7 +7,7 @@ use super::{Client, Identify, Identity};
 use crate::http::Head;
 use http::header::{FORWARDED, ValueIter};
 use http::{HeaderName, HeaderValue};
-use ipnet::IpNet;
+use ipnet::{Ipv4Net, Ipv6Net};
 use std::error::Error;
 use std::fmt;
 use std::net::IpAddr;
@@ -117,11 +117,19 @@ impl ClientAddress {
     }
 
     /// The client of an address, as a request from it would be counted. For a look at a limit, or to reset it.
+    #[inline]
     pub fn client(&self, address: IpAddr) -> Client {
-        let address = address.to_canonical();
-        let prefix = if address.is_ipv4() { self.ipv4_prefix } else { self.ipv6_prefix };
         // Never the address alone: the prefixes were checked.
-        Client(Identity::Address(IpNet::new(address, prefix).unwrap_or(address.into()).trunc()))
+        match address.to_canonical() {
+            IpAddr::V4(address) => {
+                let network = Ipv4Net::new(address, self.ipv4_prefix).unwrap_or(address.into());
+                Client(Identity::Address(network.trunc().into()))
+            }
+            IpAddr::V6(address) => {
+                let network = Ipv6Net::new(address, self.ipv6_prefix).unwrap_or(address.into());
+                Client(Identity::Address(network.trunc().into()))
+            }
+        }
     }
 
     /// The address of the client, not grouped.

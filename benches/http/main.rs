@@ -1,0 +1,75 @@
+//! What limits cost an HTTP service, with our layer and with tower_governor's.
+//!
+//! `cargo bench --bench http` measures it twice: the layer [alone], around a service that answers at once, and an axum
+//! service with and without it over [sockets]. `-- alone` and `-- sockets` do one of these. What is measured takes turns in
+//! a new random order each round, so what slows the machine down for long falls on all of it; printed are medians over
+//! the rounds.
+//!
+//! The layers do not do the same. Both take the peer's address from axum's `ConnectInfo`, and decide. tower_governor's then
+//! hands the request on. Ours has also looked whether the request is exempt or was counted before, and whether there is a
+//! forwarding header that it was not told of; it counts the outcome for the `metrics` facade, for which these programs have
+//! no recorder, and puts the decision into the request's extensions, where a handler finds what is left. A refusal by
+//! tower_governor is a line of text with the wait in two headers; one by ours is a JSON object, or text, or a gRPC status,
+//! whichever the client can read, with the headers of the limits.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod alone;
+mod sockets;
+
+use common::form::is_bench;
+use common::output::machine;
+use std::num::NonZeroU64;
+use std::time::Duration;
+use tollgate::http::RateLimitLayer;
+use tollgate::{Limiter, Quota};
+use tower_governor::GovernorLayer;
+use tower_governor::governor::GovernorConfigBuilder;
+use tower_governor::key_extractor::PeerIpKeyExtractor;
+
+/// So much that nobody is ever refused, and so little that everybody is after the first request.
+const PLENTY: Quota = Quota::per_second(1_000_000).burst(1_000_000);
+const HARDLY_ANY: Quota = Quota::per_day(1);
+
+fn limiter(quota: Quota) -> Limiter {
+    Limiter::token_bucket(quota).build().expect("a quota that fits")
+}
+
+fn ours(quota: Quota) -> RateLimitLayer {
+    RateLimitLayer::new(limiter(quota))
+}
+
+type Governor = GovernorLayer<PeerIpKeyExtractor, governor::middleware::NoOpMiddleware, axum::body::Body>;
+
+/// tower_governor as it is by default, but for the quota.
+fn governor(quota: Quota) -> Governor {
+    let each = u64::try_from(quota.period().as_nanos()).expect("a period below 584 years") / quota.count();
+    let each = NonZeroU64::new(each).expect("a period of at least a nanosecond");
+    let burst = u32::try_from(quota.capacity()).expect("a burst of 32 bits");
+    let config = GovernorConfigBuilder::default().period(Duration::from_nanos(each.get())).burst_size(burst).finish();
+    GovernorLayer::new(config.expect("a quota that fits"))
+}
+
+/// The one in the middle.
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn main() {
+    if !is_bench() {
+        return;
+    }
+    let part = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
+    println!("{}\n", machine());
+    match part.as_deref() {
+        None => {
+            alone::run();
+            sockets::run();
+        }
+        Some("alone") => alone::run(),
+        Some("sockets") => sockets::run(),
+        Some(part) => eprintln!("there is no part {part}: it is `alone` or `sockets`, or both without a word"),
+    }
+}
