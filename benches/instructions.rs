@@ -11,14 +11,25 @@
 mod common;
 
 use ahash::RandomState;
+use axum::body::Body;
+use axum::extract::ConnectInfo;
 use common::form::is_bench;
 use common::output::{Progress, Table};
+use http::header::{ACCEPT, HOST, USER_AGENT};
+use http::{HeaderValue, Request, Response};
 use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::future::ready;
 use std::hint::black_box;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroU32;
+use std::pin::pin;
 use std::process::{Command, ExitCode};
+use std::task::{Context, Waker};
 use std::{env, fs};
+use tollgate::http::RateLimitLayer;
 use tollgate::{Algorithm, Gate, Limiter, LimiterBuilder, ManualClock, Quota};
+use tower::{Layer, Service, service_fn};
 
 /// Named before a case and its number of checks when this program is started for that alone.
 const CASE: &str = "--case";
@@ -35,7 +46,7 @@ const KNOWN: u64 = 1_000;
 /// Makes that many checks.
 type Run = fn(u64);
 
-const CASES: [(&str, Run); 17] = [
+const CASES: [(&str, Run); 20] = [
     ("Limiter::check, allowed", |checks| known(&limiter(Limiter::token_bucket(PLENTY)), checks)),
     ("Limiter::check, refused", |checks| known(&limiter(Limiter::token_bucket(HARDLY_ANY)), checks)),
     ("Limiter::check, new key", |checks| new(&limiter(Limiter::token_bucket(PLENTY)), checks)),
@@ -70,6 +81,14 @@ const CASES: [(&str, Run); 17] = [
     // 220 calls of each client, and so up to 220 events in its log.
     ("sliding log, allowed", |checks| known(&limiter(Limiter::sliding_log(Quota::per_day(10_000))), checks)),
     ("sliding log, refused", |checks| known(&limiter(Limiter::sliding_log(HARDLY_ANY)), checks)),
+    // The request is made and answered in all three, so the difference is the layer's.
+    ("HTTP service, bare", |checks| serve(hello(), checks)),
+    ("HTTP layer, allowed", |checks| {
+        serve(RateLimitLayer::new(limiter(Limiter::token_bucket(PLENTY))).layer(hello()), checks);
+    }),
+    ("HTTP layer, refused", |checks| {
+        serve(RateLimitLayer::new(limiter(Limiter::token_bucket(HARDLY_ANY))).layer(hello()), checks);
+    }),
     ("governor, allowed", |checks| governor(PLENTY, KNOWN, checks)),
     ("governor, refused", |checks| governor(HARDLY_ANY, KNOWN, checks)),
     ("governor, new key", |checks| governor(PLENTY, u64::MAX, checks)),
@@ -93,6 +112,26 @@ fn known<A: Algorithm>(limiter: &Limiter<A, ManualClock>, checks: u64) {
 
 fn new<A: Algorithm>(limiter: &Limiter<A, ManualClock>, checks: u64) {
     (0..checks).for_each(|key| _ = black_box(limiter.check(&key).is_ok()));
+}
+
+/// A service that answers at once, and with nothing.
+fn hello() -> impl Service<Request<Body>, Response = Response<Body>, Error = Infallible> {
+    service_fn(|_| ready(Ok(Response::new(Body::empty()))))
+}
+
+/// Requests as they come from axum's server, from addresses in turn.
+fn serve<B>(mut service: impl Service<Request<Body>, Response = Response<B>, Error = Infallible>, requests: u64) {
+    let mut context = Context::from_waker(Waker::noop());
+    for client in 0..requests {
+        let mut request = Request::new(Body::empty());
+        for (name, value) in [(HOST, "localhost"), (USER_AGENT, "curl/8.5.0"), (ACCEPT, "*/*")] {
+            request.headers_mut().insert(name, HeaderValue::from_static(value));
+        }
+        let peer = Ipv4Addr::from_bits((client % KNOWN) as u32);
+        request.extensions_mut().insert(ConnectInfo(SocketAddr::from((peer, 443))));
+        _ = black_box(service.poll_ready(&mut context));
+        _ = black_box(pin!(service.call(request)).poll(&mut context).is_ready());
+    }
 }
 
 /// governor's keyed limiter with its default map, and with a clock and a hasher that always do the same.

@@ -115,6 +115,7 @@ mod refusal;
 mod rules;
 mod service;
 pub mod testing;
+mod text;
 
 pub use body::RateLimitBody;
 pub use decision::{Answer, Decision};

@@ -4,8 +4,8 @@
 //! of the IETF, of Structured Fields (RFC 9651), whose names for the numbers in `RateLimit` changed between versions.
 
 use super::decision::{Answer, Decision};
+use super::text::Append;
 use http::{HeaderMap, HeaderName, HeaderValue};
-use std::fmt::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const X_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
@@ -48,6 +48,17 @@ pub enum Draft {
     V11,
     /// Draft 12: `a` and `w` for the same.
     V12,
+}
+
+impl Draft {
+    /// What stands in `RateLimit` before what is left, and before how long that lasts.
+    fn parameters(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::Bridge => &[(";r=", ";t="), (";a=", ";w=")],
+            Self::V11 => &[(";r=", ";t=")],
+            Self::V12 => &[(";a=", ";w=")],
+        }
+    }
 }
 
 /// What `X-RateLimit-Reset` counts from: servers differ.
@@ -154,25 +165,27 @@ fn write_x(reset: Reset, decision: &Decision, headers: &mut HeaderMap) {
 
 fn write_draft(draft: Draft, decision: &Decision, headers: &mut HeaderMap) {
     let refused = decision.answers().any(Answer::refuses);
-    let (mut policies, mut limits) = (String::new(), String::new());
+    // As much as a policy or two take.
+    let (mut policies, mut limits) = (String::with_capacity(64), String::with_capacity(64));
     for answer in decision.answers().filter(|answer| !answer.is_shadow()) {
-        let (quota, window) = (answer.limit().min(LARGEST), seconds(answer.window()));
-        let comma = if policies.is_empty() { "" } else { ", " };
         let partition = answer.partition.map(partition_key).unwrap_or_default();
-        // Writing to a string never fails.
-        let _ = write!(policies, "{comma}\"{}\";q={quota};w={window}{partition}", answer.policy());
+        let start = |list: &mut String| {
+            let comma = if list.is_empty() { "\"" } else { ", \"" };
+            list.word(comma).word(answer.policy()).word("\"");
+        };
+        start(&mut policies);
+        policies.word(";q=").number(answer.limit().min(LARGEST)).word(";w=").number(seconds(answer.window()));
+        policies.word(&partition);
         if refused && !answer.refuses() {
             continue;
         }
-        let (left, lasts) =
-            (answer.remaining().min(LARGEST), seconds(answer.retry_after().unwrap_or(answer.reset_after())));
-        let comma = if limits.is_empty() { "" } else { ", " };
-        let _ = match draft {
-            Draft::V11 => write!(limits, "{comma}\"{}\";r={left};t={lasts}", answer.policy()),
-            Draft::V12 => write!(limits, "{comma}\"{}\";a={left};w={lasts}", answer.policy()),
-            Draft::Bridge => write!(limits, "{comma}\"{}\";r={left};t={lasts};a={left};w={lasts}", answer.policy()),
-        };
-        limits.push_str(&partition);
+        let left = answer.remaining().min(LARGEST);
+        let lasts = seconds(answer.retry_after().unwrap_or_else(|| answer.reset_after()));
+        start(&mut limits);
+        for (left_is, lasts_is) in draft.parameters() {
+            limits.word(left_is).number(left).word(lasts_is).number(lasts);
+        }
+        limits.word(&partition);
     }
     for (name, list) in [(POLICY, policies), (RATE_LIMIT, limits)] {
         // Several lines of a list are one list: what a layer further in has said stays.

@@ -3,11 +3,11 @@
 use super::accept::Form;
 use super::decision::{Answer, Decision};
 use super::headers::{Headers, whole_seconds};
+use super::text::Append;
 use super::{Head, grpc};
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
-use std::fmt::Write;
 use std::time::Duration;
 
 /// Why a request was not let through.
@@ -66,6 +66,8 @@ impl<'a> Refusal<'a> {
             Form::Text => ("text/plain; charset=utf-8", self.message() + "\n"),
         };
         let mut response = Response::new(body.into());
+        // All that is inserted here and by the caller, so that it is made room for once.
+        response.headers_mut().reserve(5);
         *response.status_mut() = self.status();
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
         if let Some(seconds) = self.retry_after_seconds() {
@@ -76,26 +78,36 @@ impl<'a> Refusal<'a> {
 
     /// A sentence about the refusal.
     pub(super) fn message(&self) -> String {
+        let mut message = String::with_capacity(64);
+        self.tell(&mut message);
+        message
+    }
+
+    fn tell(&self, text: &mut String) {
         match (self.status(), self.retry_after_seconds()) {
-            (StatusCode::FORBIDDEN, _) => "The client of this request is not known.".into(),
-            (_, Some(1)) => "Rate limit exceeded. Retry after 1 second.".into(),
-            (_, Some(seconds)) => format!("Rate limit exceeded. Retry after {seconds} seconds."),
-            (_, None) => "This request costs more than its limit ever allows.".into(),
-        }
+            (StatusCode::FORBIDDEN, _) => text.word("The client of this request is not known."),
+            (_, Some(1)) => text.word("Rate limit exceeded. Retry after 1 second."),
+            (_, Some(seconds)) => text.word("Rate limit exceeded. Retry after ").number(seconds).word(" seconds."),
+            (_, None) => text.word("This request costs more than its limit ever allows."),
+        };
     }
 
     fn problem(&self) -> String {
-        let (status, detail) = (self.status(), self.message());
+        let status = self.status();
         let (kind, title) = match status {
             StatusCode::FORBIDDEN => ("about:blank", "Forbidden"),
             _ => ("https://iana.org/assignments/http-problem-types#quota-exceeded", "Request quota exceeded"),
         };
         // Nothing here needs an escape: names are restricted to what does not.
-        let mut json =
-            format!(r#"{{"type":"{kind}","title":"{title}","status":{},"detail":"{detail}""#, status.as_u16());
-        for (nth, answer) in self.violated().enumerate() {
-            let before = if nth == 0 { r#","violated-policies":["# } else { "," };
-            let _ = write!(json, r#"{before}"{}""#, answer.policy());
+        let mut json = String::with_capacity(256);
+        json.word(r#"{"type":""#).word(kind).word(r#"","title":""#).word(title);
+        json.word(r#"","status":"#).word(status.as_str()).word(r#","detail":""#);
+        self.tell(&mut json);
+        json.push('"');
+        let mut before = r#","violated-policies":[""#;
+        for answer in self.violated() {
+            json.word(before).word(answer.policy()).word("\"");
+            before = r#",""#;
         }
         json.push_str(if self.violated().next().is_some() { "]}" } else { "}" });
         json
