@@ -95,6 +95,25 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Messages of a stream
+//!
+//! The layer sees the request that opens a WebSocket or another stream, and nothing of what comes on it. Messages draw from
+//! the same limit where they are checked by the same limiter, with the client as the layer knows it.
+//!
+//! ```
+//! # use tollgate::{Limiter, Quota, http::{Head, RateLimitLayer, client::{ApiKey, Identify}}};
+//! # let request = http::Request::get("/stream").header("x-api-key", "k-ann").body(())?;
+//! let (limiter, clients) = (Limiter::token_bucket(Quota::per_minute(15)).build()?, ApiKey::new());
+//! let layer = RateLimitLayer::builder().policy(limiter.clone()).identify(clients.clone()).build()?;
+//! // Where the stream is opened:
+//! let client = clients.identify(&Head::from(&request)).ok_or("a request without a key")?;
+//! // For each message:
+//! if let Err(denied) = limiter.check(&client) {
+//!     println!("{denied}");
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # With CORS
 //!
 //! Let the CORS layer go around this one. It then answers preflights itself, and adds to a refusal what an app in a browser
