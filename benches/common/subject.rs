@@ -66,6 +66,10 @@ pub const MUTEX: &str = "Mutex<HashMap>";
 pub const SHARDED: &str = "sharded mutex";
 pub const RWLOCK: &str = "RwLock<HashMap<Mutex>>";
 
+/// Where subjects are not given the same limits, or do not do the same.
+pub const NOTES: &str = "Where a gate's limit refills once a day, ratelock's does so once a second, its slowest rate that \
+                         is not none. leaky-bucket unfair reads no clock while it has permits.";
+
 /// Whether a subject is this crate's.
 pub fn is_ours(name: &str) -> bool {
     name.starts_with("tollgate")
