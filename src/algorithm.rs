@@ -118,6 +118,11 @@ pub trait Algorithm: Answers + Copy + std::fmt::Debug + Send + Sync + 'static + 
     /// The payload came from a transition, nobody will read it any more, and it is freed only once.
     unsafe fn free(_payload: u64) {}
 
+    /// Whether a payload, read under a guard, points to so much memory that it should be freed as soon as may be.
+    fn is_large(_payload: u64) -> bool {
+        false
+    }
+
     /// Bytes that payloads point to, those included that cannot be freed yet.
     fn bytes(&self) -> usize {
         0

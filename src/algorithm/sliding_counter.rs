@@ -45,6 +45,8 @@ pub struct SlidingCounter {
     limit: u64,
     /// Whether the estimate's fraction counts.
     strict: bool,
+    /// What is added to a share before its fraction is dropped.
+    rounding: u64,
     /// Bits of the payload that hold the current count; the previous one takes as many above, and then comes the number.
     bits: u32,
     /// The largest number of so many bits.
@@ -94,7 +96,8 @@ impl SlidingCounter {
 
     fn with(windows: Windows, limit: u64, strict: bool) -> Self {
         let bits = bits_of(limit);
-        Self { windows, limit, strict, bits, most: (1 << bits) - 1 }
+        let rounding = if strict { windows.period - 1 } else { 0 };
+        Self { windows, limit, strict, rounding, bits, most: (1 << bits) - 1 }
     }
 
     fn count(&self, payload: u64) -> u64 {
@@ -174,10 +177,9 @@ impl SlidingCounter {
     /// Whether `previous` counts for no more than `room`, a whole number, with so much of the window `left`.
     #[inline]
     fn fits(&self, previous: u64, left: u64, room: u64) -> bool {
-        let share = u128::from(previous) * u128::from(left);
-        // Below the next whole number by default; up to this one, so below a unit more, by the strict rule.
-        let whole = room + u64::from(!self.strict);
-        share < u128::from(whole) * u128::from(self.windows.period) + u128::from(self.strict)
+        // What a part of a call counts as: nothing, or by the strict rule a whole one.
+        let share = u128::from(previous) * u128::from(left) + u128::from(self.rounding);
+        share < u128::from(room + 1) * u128::from(self.windows.period)
     }
 
     /// The largest number by which `factor`, a count or the time left, can be multiplied to stay within `room` calls: the
@@ -251,13 +253,20 @@ impl Algorithm for SlidingCounter {
     fn charge(&self, payload: u64, now: u64, cost: u64) -> Option<u64> {
         debug_assert!((1..=self.limit).contains(&cost));
         let instant = self.windows.instant(now);
-        let counts = self.unpack(payload);
-        let elapsed = instant.saturating_sub(counts.start);
-        if counts.number == 0 || elapsed >= self.windows.period {
+        let (previous, current) = (self.count(payload >> self.bits), self.count(payload));
+        if previous | current == 0 {
             return self.charge_later(payload, instant, cost);
         }
-        let room = self.limit.checked_sub(counts.current + cost)?;
-        self.fits(counts.previous, self.windows.period - elapsed, room).then_some(payload + cost)
+        let elapsed = instant.saturating_sub(self.windows.start(payload >> (2 * self.bits)));
+        if elapsed >= self.windows.period {
+            return self.charge_later(payload, instant, cost);
+        }
+        // However much of the previous count counts.
+        if previous + current + cost <= self.limit {
+            return Some(payload + cost);
+        }
+        let room = self.limit.checked_sub(current + cost)?;
+        self.fits(previous, self.windows.period - elapsed, room).then_some(payload + cost)
     }
 
     /// Only within the window that was charged: a later one counts it as spread evenly, and not at the instant at which it
