@@ -226,77 +226,61 @@ impl<A: Algorithm, C: Clock, S: BuildHasher> Core<A, C, S> {
     #[inline(always)]
     fn decide(&self, spot: Spot<'_>, now: u64, cost: u64) -> Result<Allowed, Denied> {
         // Only what the caller looks at of these values is ever computed, as all of it is inlined.
-        let Verdict { outcome, snapshot } = self.judge(spot, now, cost);
-        match outcome {
-            Outcome::Charged => Ok(Allowed { snapshot, receipt: self.entry.receipt(spot.client().get(), cost) }),
-            Outcome::ChargedShared => Ok(Allowed { snapshot, receipt: self.entry.receipt(SHARED, cost) }),
-            Outcome::Uncharged => Ok(Allowed { snapshot, receipt: Receipt::NOTHING }),
-            Outcome::Refused(reason) => Err(Denied { snapshot, cost, reason }),
-        }
-    }
-
-    #[inline(always)]
-    fn judge(&self, spot: Spot<'_>, now: u64, cost: u64) -> Verdict {
         if cost.wrapping_sub(1) >= self.map.algorithm().limit() {
-            return self.judge_unchargeable(spot, now, cost);
+            return self.decide_unchargeable(spot, now, cost);
         }
         match self.map.charge(spot, now, cost) {
-            Charge::Allowed { payload, now } => self.verdict(Outcome::Charged, payload, now, cost),
-            Charge::Refused { payload, now } => self.verdict(Outcome::Refused(Reason::Limited), payload, now, cost),
-            Charge::Full => self.judge_full(spot.guard(), now, cost),
+            Charge::Allowed { payload, now } => Ok(self.allowed(payload, now, cost, spot.client().get())),
+            Charge::Refused { payload, now } => Err(self.limited(payload, now, cost)),
+            Charge::Full => self.decide_full(spot.guard(), now, cost),
         }
     }
 
     #[inline(always)]
-    fn verdict(&self, outcome: Outcome, payload: u64, now: u64, cost: u64) -> Verdict {
-        Verdict { outcome, snapshot: self.map.algorithm().snapshot(payload, now, cost) }
+    fn allowed(&self, payload: u64, now: u64, cost: u64, fingerprint: u64) -> Allowed {
+        let snapshot = self.map.algorithm().snapshot(payload, now, cost);
+        Allowed { snapshot, receipt: self.entry.receipt(fingerprint, cost) }
+    }
+
+    #[inline(always)]
+    fn limited(&self, payload: u64, now: u64, cost: u64) -> Denied {
+        Denied { snapshot: self.map.algorithm().snapshot(payload, now, cost), cost, reason: Reason::Limited }
     }
 
     /// A cost of nothing, or of more than there can ever be.
     #[cold]
-    fn judge_unchargeable(&self, spot: Spot<'_>, now: u64, cost: u64) -> Verdict {
+    fn decide_unchargeable(&self, spot: Spot<'_>, now: u64, cost: u64) -> Result<Allowed, Denied> {
         let (payload, now) = self.map.peek(spot, now);
-        let outcome = if cost == 0 { Outcome::Uncharged } else { Outcome::Refused(Reason::Never) };
-        self.verdict(outcome, payload, now, cost)
+        let snapshot = self.map.algorithm().snapshot(payload, now, cost);
+        match cost {
+            0 => Ok(Allowed { snapshot, receipt: Receipt::NOTHING }),
+            _ => Err(Denied { snapshot, cost, reason: Reason::Never }),
+        }
     }
 
     /// A new client for which there is no room.
     #[cold]
-    fn judge_full(&self, guard: &Guard, now: u64, cost: u64) -> Verdict {
+    fn decide_full(&self, guard: &Guard, now: u64, cost: u64) -> Result<Allowed, Denied> {
         /// The limiter looks for places less than a millisecond apart.
         const LEAST_WAIT: u64 = 1_000_000;
         let algorithm = self.map.algorithm();
         let shared = match self.when_full {
             WhenFull::Deny => Charge::Full,
             WhenFull::Allow => {
-                return Verdict { outcome: Outcome::Uncharged, snapshot: algorithm.snapshot_of_new(now, cost) };
+                return Ok(Allowed { snapshot: algorithm.snapshot_of_new(now, cost), receipt: Receipt::NOTHING });
             }
             WhenFull::Shared => self.map.charge_shared(guard, now, cost),
         };
         match shared {
-            Charge::Allowed { payload, now } => self.verdict(Outcome::ChargedShared, payload, now, cost),
-            Charge::Refused { payload, now } => self.verdict(Outcome::Refused(Reason::Limited), payload, now, cost),
+            Charge::Allowed { payload, now } => Ok(self.allowed(payload, now, cost, SHARED)),
+            Charge::Refused { payload, now } => Err(self.limited(payload, now, cost)),
             Charge::Full => {
                 // By the time that a client which has used everything is idle, all are.
                 let wait = algorithm.longest_idle().max(LEAST_WAIT);
-                let snapshot = Snapshot::no_room(algorithm.limit(), wait, now);
-                Verdict { outcome: Outcome::Refused(Reason::Full), snapshot }
+                Err(Denied { snapshot: Snapshot::no_room(algorithm.limit(), wait, now), cost, reason: Reason::Full })
             }
         }
     }
-}
-
-/// A decision before it is dressed for the caller.
-struct Verdict {
-    outcome: Outcome,
-    snapshot: Snapshot,
-}
-
-enum Outcome {
-    Charged,
-    ChargedShared,
-    Uncharged,
-    Refused(Reason),
 }
 
 impl<A: Algorithm, C: Clock, S: BuildHasher + Send + Sync> GiveBack for Core<A, C, S> {

@@ -32,6 +32,8 @@ pub struct FixedWindow {
     limit: u64,
     /// Bits of the payload that hold the count; the window's number stands above.
     bits: u32,
+    /// The largest number of so many bits.
+    most: u64,
 }
 
 impl FixedWindow {
@@ -46,7 +48,7 @@ impl FixedWindow {
     ///   windows.
     pub(crate) fn new(plan: Plan) -> Result<Self, BuildError> {
         let limit = plan.quota.count();
-        Ok(Self { windows: Windows::new(plan, 1)?, limit, bits: bits_of(limit) })
+        Ok(Self::with(Windows::new(plan, 1)?, limit))
     }
 
     /// The windows of a quota, for a model.
@@ -57,8 +59,12 @@ impl FixedWindow {
 
     /// The windows that a decision carries.
     pub(super) fn of_parts(limit: u64, period: u64, offset: u64, grain: u8) -> Self {
+        Self::with(Windows::of_parts(period, offset, grain, bits_of(limit)), limit)
+    }
+
+    fn with(windows: Windows, limit: u64) -> Self {
         let bits = bits_of(limit);
-        Self { windows: Windows::of_parts(period, offset, grain, bits), limit, bits }
+        Self { windows, limit, bits, most: (1 << bits) - 1 }
     }
 
     /// Where the window ends that was last charged.
@@ -68,7 +74,7 @@ impl FixedWindow {
     }
 
     fn count(&self, payload: u64) -> u64 {
-        payload & ((1 << self.bits) - 1)
+        payload & self.most
     }
 
     /// What is used at an instant. An instant before the window's start counts as in it: others are there already.

@@ -46,6 +46,8 @@ pub struct SlidingCounter {
     strict: bool,
     /// Bits of the payload that hold the current count; the previous one takes as many above, and then comes the number.
     bits: u32,
+    /// The largest number of so many bits.
+    most: u64,
 }
 
 /// A client's counts at an instant.
@@ -75,7 +77,7 @@ impl SlidingCounter {
     ///   windows.
     pub(crate) fn new(plan: Plan) -> Result<Self, BuildError> {
         let limit = plan.quota.count();
-        Ok(Self { windows: Windows::new(plan, 2)?, limit, strict: plan.strict, bits: bits_of(limit) })
+        Ok(Self::with(Windows::new(plan, 2)?, limit, plan.strict))
     }
 
     /// The counter of a quota, for a model.
@@ -86,12 +88,16 @@ impl SlidingCounter {
 
     /// The windows that a decision carries.
     pub(super) fn of_parts(limit: u64, period: u64, offset: u64, grain: u8, strict: bool) -> Self {
+        Self::with(Windows::of_parts(period, offset, grain, 2 * bits_of(limit)), limit, strict)
+    }
+
+    fn with(windows: Windows, limit: u64, strict: bool) -> Self {
         let bits = bits_of(limit);
-        Self { windows: Windows::of_parts(period, offset, grain, 2 * bits), limit, strict, bits }
+        Self { windows, limit, strict, bits, most: (1 << bits) - 1 }
     }
 
     fn count(&self, payload: u64) -> u64 {
-        payload & ((1 << self.bits) - 1)
+        payload & self.most
     }
 
     fn pack(&self, number: u64, previous: u64, current: u64) -> u64 {
@@ -151,7 +157,7 @@ impl SlidingCounter {
 
     /// The largest number by which `factor`, a count or the time left, can be multiplied to stay within `room` calls: the
     /// other of the two.
-    fn most(&self, factor: u64, room: u64) -> u64 {
+    fn largest(&self, factor: u64, room: u64) -> u64 {
         let (factor, room, period) = (u128::from(factor), u128::from(room), u128::from(self.windows.period));
         let most = match self.strict {
             true => room * period / factor,
@@ -178,7 +184,7 @@ impl SlidingCounter {
             let left = match (room, counts.previous) {
                 (None, _) => 0,
                 (Some(_), 0) => self.windows.period,
-                (Some(room), previous) => self.most(previous, room).min(self.windows.period),
+                (Some(room), previous) => self.largest(previous, room).min(self.windows.period),
             };
             if left > 0 {
                 return instant.max(counts.start.saturating_add(self.windows.period - left));
@@ -250,7 +256,7 @@ impl Algorithm for SlidingCounter {
         let previous = share.min(tokens - current);
         let lowered = match previous {
             0 => counts.previous,
-            _ => self.most(left, share - previous),
+            _ => self.largest(left, share - previous),
         };
         let returned = current + previous;
         (returned > 0).then(|| (self.pack(counts.number, lowered, counts.current - current), returned))
