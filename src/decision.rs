@@ -64,6 +64,9 @@ pub enum Reason {
     Never,
     /// The limiter holds as many live clients as it may, and this one is not among them.
     Full,
+    /// The store that holds the limit gave no answer, and calls are refused meanwhile. Limiters within a process never
+    /// say so.
+    Unavailable,
 }
 
 impl Denied {
@@ -105,6 +108,7 @@ impl fmt::Display for Denied {
         match (self.reason, self.retry_after()) {
             (Reason::Never, _) => write!(f, "the cost of {} is above the limit of {}", self.cost, self.limit()),
             (Reason::Full, Some(wait)) => write!(f, "no room for another client, retry within {wait:?}"),
+            (Reason::Unavailable, Some(wait)) => write!(f, "the shared store is away, retry after {wait:?}"),
             (Reason::Limited, Some(wait)) => write!(f, "rate limit exceeded, retry after {wait:?}"),
             (_, None) => write!(f, "rate limit exceeded"),
         }

@@ -31,6 +31,8 @@ mod gate;
 mod limiter;
 mod map;
 mod quota;
+#[cfg(all(feature = "redis", not(tollgate_loom)))]
+pub mod redis;
 #[cfg(not(tollgate_loom))]
 mod registry;
 #[cfg(not(tollgate_loom))]

@@ -21,8 +21,8 @@ pub(super) struct Breaker {
 impl Breaker {
     pub(super) fn new(failures: u32, pause: Duration) -> Self {
         Self {
-            failures: failures.max(1),
-            pause: nanos(pause).max(1),
+            failures,
+            pause: nanos(pause),
             start: Instant::now(),
             failed: AtomicU32::new(0),
             until: AtomicU64::new(0),
@@ -43,6 +43,10 @@ impl Breaker {
         if self.until.load(Relaxed) != 0 {
             self.until.store(0, Relaxed);
         }
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.until.load(Relaxed) != 0
     }
 
     /// Returns whether the breaker opened by this.

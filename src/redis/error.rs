@@ -21,7 +21,7 @@ pub enum SetupError {
     Quota(QuotaError),
     /// The rate has over 2^53 parts of a token a microsecond.
     RateTooHigh(Quota),
-    /// The burst is above the most that can be counted exactly at this rate.
+    /// The burst is above the most that can be counted exactly at this rate, or takes over 142 years to refill.
     BurstTooLarge {
         /// The quota asked for.
         quota: Quota,
@@ -67,8 +67,8 @@ impl fmt::Display for SetupError {
             }
             Self::BurstTooLarge { quota, most } => write!(
                 f,
-                "the burst of {quota} is above {most}, the most that 2^53 parts of a token hold at this rate: lower it, or \
-                 state the rate with a shorter period"
+                "the burst of {quota} is above {most}, the most that can be counted exactly at this rate: lower it, or count \
+                 in larger units"
             ),
             Self::BurstOfWindow(quota) => {
                 write!(f, "{quota} has a burst, and a window has none: leave it out, or take a token bucket")

@@ -5,7 +5,7 @@
 //! is ever rounded:
 //!
 //! - *Token bucket.* Let the rate be r tokens per p microseconds in lowest terms. A token has p parts, and a microsecond
-//!   refills r of them. The largest number is the capacity in parts.
+//!   refills r of them. The largest number is the capacity in parts, or the time to refill it.
 //! - *Windows.* The period is a whole number of microseconds. The sliding counter weighs counts by the time left, up to
 //!   (limit + 1) × period.
 //! - *Log.* Counts only, up to the limit of the in-process log.
@@ -19,7 +19,10 @@ use crate::{Anchor, Quota};
 /// The first whole number above which doubles have gaps.
 const EXACT: u64 = 1 << 53;
 
-/// The longest window: now and two windows from now stay below 2^53 microseconds until the year 2112.
+/// The last instant, in the year 2112: what is reckoned from it stays below 2^53.
+pub(super) const LAST: u64 = 1 << 52;
+
+/// The longest window, as two follow an instant.
 const LONGEST: u64 = 1 << 51;
 
 /// The most events of a log, as in-process.
@@ -73,6 +76,18 @@ pub(super) enum State {
     SlidingLog { count: u64, newest: u64, in_the_way: u64 },
 }
 
+impl State {
+    /// What a charge that led to this state is known by.
+    fn mark(self) -> u64 {
+        match self {
+            Self::TokenBucket { at: mark, .. }
+            | Self::FixedWindow { start: mark, .. }
+            | Self::SlidingCounter { start: mark, .. }
+            | Self::SlidingLog { newest: mark, .. } => mark,
+        }
+    }
+}
+
 /// The answers to a decision. Times in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Answers {
@@ -84,9 +99,10 @@ pub(super) struct Answers {
 }
 
 impl Answers {
-    pub(super) fn snapshot(self) -> Snapshot {
+    pub(super) fn snapshot(self, state: State) -> Snapshot {
         let nanos = |micros: u64| micros.saturating_mul(1000);
-        Snapshot::told(self.limit, self.remaining, nanos(self.reset_after), self.retry_after.map(nanos))
+        let Self { limit, remaining, reset_after, retry_after } = self;
+        Snapshot::told(limit, remaining, nanos(reset_after), retry_after.map(nanos), state.mark())
     }
 }
 
@@ -102,7 +118,8 @@ impl Rule {
         let divisor = gcd(count, period);
         let (refill, parts) = (count / divisor, period / divisor);
         let refill = exact(refill).ok_or(SetupError::RateTooHigh(quota))?;
-        let most = u64::try_from(u128::from(EXACT - 1) / parts).unwrap_or(EXACT);
+        let most = u128::from(EXACT - 1) / parts;
+        let most = narrow(most.min(u128::from(LAST) * u128::from(refill) / parts));
         if limit > most {
             return Err(SetupError::BurstTooLarge { quota, most });
         }
@@ -168,11 +185,19 @@ impl Rule {
         }
     }
 
-    /// The state of a client that nothing is known of.
-    pub(super) fn untouched(&self, now: u64) -> State {
+    /// The state of a client that had nothing used and has just taken `cost`, no more than the limit.
+    pub(super) fn after(&self, cost: u64, now: u64) -> State {
+        let start = |period: u64, anchor| match anchor {
+            Anchor::FirstRequest => now,
+            Anchor::Aligned => now - now % period,
+        };
         match self.kind {
-            Kind::SlidingCounter { .. } => self.state([0, 0, now]),
-            _ => self.state([0, now, 0]),
+            Kind::TokenBucket { parts, .. } => State::TokenBucket { used: cost * parts, at: now },
+            Kind::FixedWindow { period, anchor } => State::FixedWindow { count: cost, start: start(period, anchor) },
+            Kind::SlidingCounter { period, anchor, .. } => {
+                State::SlidingCounter { current: cost, previous: 0, start: start(period, anchor) }
+            }
+            Kind::SlidingLog { .. } => State::SlidingLog { count: cost, newest: now, in_the_way: 0 },
         }
     }
 
@@ -211,7 +236,7 @@ impl Rule {
         // Where the state is ahead of now, time has to catch up first.
         let after = |parts: u128| match parts {
             0 => 0,
-            parts => micros(parts.div_ceil(refill.into())).saturating_add(at.saturating_sub(now)),
+            parts => narrow(parts.div_ceil(refill.into())).saturating_add(at.saturating_sub(now)),
         };
         let missing = (u128::from(used) + u128::from(cost) * u128::from(parts)).saturating_sub(capacity.into());
         (capacity.saturating_sub(used) / parts, after(used.into()), after(missing))
@@ -245,7 +270,7 @@ impl Weighed {
     /// What the previous count stands for with so much of the window left, as the rule rounds it.
     fn share(&self, left: u64) -> u64 {
         let (share, period) = (u128::from(self.previous) * u128::from(left), u128::from(self.period));
-        micros(if self.strict { share.div_ceil(period) } else { share / period })
+        narrow(if self.strict { share.div_ceil(period) } else { share / period })
     }
 
     /// The most of the window that may be left for the previous count to stand for no more than `room` calls.
@@ -253,8 +278,8 @@ impl Weighed {
         let (previous, room, period) = (u128::from(self.previous), u128::from(room), u128::from(self.period));
         match (self.previous, self.strict) {
             (0, _) => self.period,
-            (_, true) => micros(room * period / previous),
-            (_, false) => micros(((room + 1) * period).div_ceil(previous) - 1),
+            (_, true) => narrow(room * period / previous),
+            (_, false) => narrow(((room + 1) * period).div_ceil(previous) - 1),
         }
         .min(self.period)
     }
@@ -277,7 +302,8 @@ impl Weighed {
     }
 }
 
-fn micros(value: u128) -> u64 {
+/// A number that fits as long as the numbers of a rule do.
+fn narrow(value: u128) -> u64 {
     u64::try_from(value).unwrap_or(u64::MAX)
 }
 

@@ -3,7 +3,7 @@
 
 local limits, reply, all = {}, { 1, now }, true
 for i = 1, #KEYS do
-  local at = 6 * i - 2
+  local at = 6 * i - 1
   local it = {
     key = KEYS[i], algorithm = algorithms[ARGV[at]], cost = tonumber(ARGV[at + 1]), limit = tonumber(ARGV[at + 2]),
     a = tonumber(ARGV[at + 3]), b = tonumber(ARGV[at + 4]), c = tonumber(ARGV[at + 5]),
@@ -28,8 +28,10 @@ if ARGV[1] == 'take' and all then
   return reply
 end
 
-if ARGV[1] == 'refund' then
-  reply[1] = limits[1].algorithm.refund(limits[1])
+if ARGV[1] == 'refund' or ARGV[1] == 'return' then
+  local it = limits[1]
+  reply[1] = ARGV[1] == 'refund' and it.algorithm.refund(it) or it.algorithm.give_back(it, tonumber(ARGV[4]))
+  repair(it)
   return reply
 end
 

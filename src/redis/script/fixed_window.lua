@@ -30,4 +30,9 @@ algorithms.f = {
     if it.count > 0 then save(it, it.count, it.start, it.a) else redis.call('DEL', it.key) end
     return returned
   end,
+
+  -- Only within the window that was charged: what another one has used is not this charge's.
+  give_back = function(it, charged)
+    return it.start == charged and algorithms.f.refund(it) or 0
+  end,
 }

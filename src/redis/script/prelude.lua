@@ -1,7 +1,8 @@
 -- KEYS: one for each limit of the decision.
--- ARGV: what to do ("take", "peek", "refund", "reset"), the time in microseconds or nothing, how many milliseconds to keep
--- keys beyond need; then for each limit its algorithm, the cost, the limit, and three numbers that the algorithm names
--- a, b, c.
+-- ARGV: what to do ("take", "peek", "refund", "return", "reset"), the time in microseconds or nothing, how many
+-- milliseconds to keep keys beyond need, the mark of the charge to return; then for each limit its algorithm, the cost, the
+-- limit, and three numbers that the algorithm names a, b, c. A charge's mark is the second number of a token bucket's or a
+-- log's state, and the start of a window.
 -- Numbers are whole and below 2^53, up to which a double holds each.
 
 local EXACT = 9007199254740992

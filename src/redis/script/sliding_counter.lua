@@ -16,6 +16,15 @@ local function most(it, room)
   return (whole - whole % it.left) / it.left
 end
 
+local function lower(it, current)
+  it.current = it.current - current
+  if it.current + it.previous > 0 then
+    save(it, it.current, it.previous, it.start, it.a)
+  else
+    redis.call('DEL', it.key)
+  end
+end
+
 algorithms.c = {
   look = function(it)
     local current, previous, start, period = numbers(it, redis.call('GET', it.key), 4)
@@ -48,18 +57,22 @@ algorithms.c = {
     return it.current, it.previous, it.start
   end,
 
+  -- From the current count first, and then as much from the previous one as makes the rest of the difference now.
   refund = function(it)
-    -- From the current count first, and then as much from the previous one as makes the rest of the difference now.
     local current = it.cost < it.current and it.cost or it.current
     local weight = share(it)
     local rest = it.cost - current < weight and it.cost - current or weight
-    it.current = it.current - current
     if rest > 0 then it.previous = most(it, weight - rest) end
-    if it.current + it.previous > 0 then
-      save(it, it.current, it.previous, it.start, it.a)
-    else
-      redis.call('DEL', it.key)
-    end
+    lower(it, current)
     return current + rest
+  end,
+
+  -- Only within the window that was charged: a later one counts it as spread evenly, and not at the instant at which it
+  -- was.
+  give_back = function(it, charged)
+    if it.start ~= charged then return 0 end
+    local returned = it.cost < it.current and it.cost or it.current
+    lower(it, returned)
+    return returned
   end,
 }

@@ -55,8 +55,8 @@ algorithms.l = {
     return it.count + it.cost, it.instant, 0
   end,
 
+  -- The newest events, as if the last calls had not been.
   refund = function(it)
-    -- The newest events, as if the last calls had not been.
     local returned = it.cost < it.count and it.cost or it.count
     local left = returned
     while left > 0 do
@@ -69,7 +69,29 @@ algorithms.l = {
         left = 0
       end
     end
-    if returned > 0 and returned == it.count then redis.call('DEL', it.key) end
+    return returned
+  end,
+
+  -- The very events of the charge, or as many of the same instant, as far as they still count.
+  give_back = function(it, charged)
+    local place = first(it, it.from, it.length, function(at) return at >= charged end)
+    if place == it.length then return 0 end
+    local at, before, count = entry(it, place)
+    if at ~= charged then return 0 end
+    local returned = it.cost < count and it.cost or count
+    -- Whatever is newer has so many fewer ahead of it.
+    local newer = redis.call('LRANGE', it.key, place + 1, -1)
+    redis.call('LTRIM', it.key, 0, place)
+    if returned == count then
+      redis.call('RPOP', it.key)
+    else
+      redis.call('LSET', it.key, -1, text(at, before, count - returned))
+    end
+    for i = 1, #newer do
+      local later, ahead, n = numbers(it, newer[i], 3)
+      redis.call('RPUSH', it.key, text(later, ahead - returned, n))
+    end
+    expire(it)
     return returned
   end,
 }

@@ -19,6 +19,17 @@ local function convert(it, used, parts)
   return whole * it.a + (scaled - part) / parts + (part > 0 and 1 or 0)
 end
 
+-- Uses up to so many parts less. Returns how many tokens that is, a part of one counted as one.
+local function lower(it, parts)
+  local returned = parts < it.used and parts or it.used
+  if returned == 0 then return 0 end
+  it.used = it.used - returned
+  it.keep = it.at - now + full_after(it)
+  if it.used > 0 then save(it, it.used, it.a, it.at) else redis.call('DEL', it.key) end
+  local rest = returned % it.a
+  return (returned - rest) / it.a + (rest > 0 and 1 or 0)
+end
+
 algorithms.t = {
   look = function(it)
     local used, parts, at = numbers(it, redis.call('GET', it.key), 3)
@@ -49,12 +60,13 @@ algorithms.t = {
   end,
 
   refund = function(it)
-    local returned = it.cost >= it.limit and it.used or it.cost * it.a
-    if returned > it.used then returned = it.used end
-    it.used = it.used - returned
-    it.keep = it.at - now + full_after(it)
-    if it.used > 0 then save(it, it.used, it.a, it.at) else redis.call('DEL', it.key) end
-    local rest = returned % it.a
-    return (returned - rest) / it.a + (rest > 0 and 1 or 0)
+    return lower(it, it.cost >= it.limit and it.used or it.cost * it.a)
+  end,
+
+  -- What has refilled since the charge is not returned: without the charge, the refill would have found less room.
+  give_back = function(it, charged)
+    local parts, elapsed = it.cost * it.a, it.at - charged
+    if elapsed >= parts / it.b then return 0 end
+    return lower(it, elapsed > 0 and parts - elapsed * it.b or parts)
   end,
 }
