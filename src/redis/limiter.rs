@@ -246,18 +246,21 @@ impl Core {
         if cost > self.rule.limit {
             return denied(Reason::Never);
         }
-        if fits {
-            let mut snapshot = answers.snapshot(state);
-            if !taken || cost == 0 {
-                snapshot = snapshot.unmarked();
-            }
-            return Ok(Allowed { snapshot, receipt: Receipt::NOTHING });
-        }
-        if !self.refusals.is_off() {
+        let charged = taken && cost > 0;
+        if !self.refusals.is_off() && (charged || !fits) {
             let client = self.refusals.client(demand.key, demand.tag);
-            self.refusals.remember(&self.rule, client, cost, state, now, asked);
+            match charged {
+                // What was known of the client is from before.
+                true => self.refusals.forget(client),
+                false => self.refusals.remember(&self.rule, client, cost, state, now, asked),
+            }
         }
-        denied(Reason::Limited)
+        if !fits {
+            return denied(Reason::Limited);
+        }
+        let snapshot = answers.snapshot(state);
+        let snapshot = if charged { snapshot } else { snapshot.unmarked() };
+        Ok(Allowed { snapshot, receipt: Receipt::NOTHING })
     }
 
     /// The refusal of a demand that is known to be refused still.

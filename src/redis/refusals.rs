@@ -2,7 +2,8 @@
 //!
 //! An entry is what the store said of a client when it refused a call, and when. From it, what it would say now follows by
 //! arithmetic, provided that nobody gives the client anything back: others can only have taken more. So a call that would
-//! be refused by that state is refused, and any other goes to the store.
+//! be refused by that state is refused, and any other goes to the store. The wait is the one that follows from it too; what
+//! other processes let the client take since makes it longer.
 //!
 //! The store decided after it was asked, so its clock is now at most at the instant it named plus the time since *before*
 //! it was asked. Counted from there, the cache may ask the store a little too early, and never refuses a moment too long.

@@ -248,7 +248,9 @@ fn trouble_of(error: &RedisError) -> StoreError {
             | ServerErrorKind::CrossSlot => Trouble::Moved,
             _ if says("OOM ") => Trouble::OutOfMemory,
             _ if says("READONLY") => Trouble::ReadOnly,
-            _ if says("not allowed from script") || says("NOPERM") || says("permission") => Trouble::Forbidden,
+            _ if ["NOPERM", "can't run this command", "not allowed from script"].into_iter().any(says) => {
+                Trouble::Forbidden
+            }
             _ => Trouble::Other,
         },
         ErrorKind::Extension if says("OOM") => Trouble::OutOfMemory,

@@ -101,7 +101,7 @@ impl Beside {
         local: impl Fn(Quota) -> LimiterBuilder<A>,
         shared: impl Fn(Quota) -> SharedLimiterBuilder<A>,
     ) {
-        let mut runner = TestRunner::new(Config { cases: 40, ..Config::default() });
+        let mut runner = TestRunner::new(Config { cases: 40, failure_persistence: None, ..Config::default() });
         let shared = shared(quota).build(&self.store).unwrap();
         let result = runner.run(&steps(quota), |steps| {
             self.clock.set(START);
@@ -239,7 +239,7 @@ fn any_rate_is_exact() {
     for quota in ["7/s", "700/min;burst=3", "13/7ms;burst=100", "999983/h;burst=11", "17/11ns;burst=100000"] {
         let quota: Quota = quota.parse().unwrap();
         let shared = SharedLimiter::token_bucket(name(quota), quota).build(&beside.store).unwrap();
-        let mut runner = TestRunner::new(Config { cases: 40, ..Config::default() });
+        let mut runner = TestRunner::new(Config { cases: 40, failure_persistence: None, ..Config::default() });
         let limit = quota.capacity();
         let slice = (quota.period().as_micros() as u64 / quota.count()).max(1);
         let calls = prop::collection::vec((prop_oneof![Just(slice), 0..=3 * slice, 0..=5_u64], 1..=limit.div_ceil(2)), 1..40);

@@ -113,10 +113,16 @@ impl RedisServer {
         self.process.wait().unwrap();
     }
 
-    /// Starts it again on its port, empty, after `kill`.
+    /// Starts it again on its port, with what it has saved, after `kill`.
     pub fn revive(&mut self) {
-        self.process = spawn(self.port, &self.args, &self.directory);
+        self.revive_loading();
         self.wait_until("PONG", |server| server.query::<String>(redis::cmd("PING")).ok());
+    }
+
+    /// The same, as soon as it listens: it may still be loading.
+    pub fn revive_loading(&mut self) {
+        self.process = spawn(self.port, &self.args, &self.directory);
+        self.wait_until("a listener", |server| TcpStream::connect(("127.0.0.1", server.port)).ok());
     }
 
     /// Asks until there is an answer.

@@ -36,7 +36,9 @@ if ARGV[1] == 'refund' or ARGV[1] == 'return' then
 end
 
 if ARGV[1] == 'reset' then
-  reply[1] = redis.call('DEL', KEYS[1])
+  -- Where nothing is used there is nothing to do, not even to let the next call start a window.
+  local it = limits[1]
+  if it.algorithm.is_whole and it.algorithm.is_whole(it) then repair(it) else redis.call('DEL', it.key) end
   return reply
 end
 

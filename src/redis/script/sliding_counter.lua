@@ -57,6 +57,11 @@ algorithms.c = {
     return it.current, it.previous, it.start
   end,
 
+  -- Whether what is left of the previous window weighs nothing any more.
+  is_whole = function(it)
+    return it.current + share(it) == 0
+  end,
+
   -- From the current count first, and then as much from the previous one as makes the rest of the difference now.
   refund = function(it)
     local current = it.cost < it.current and it.cost or it.current
