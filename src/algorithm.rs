@@ -13,6 +13,8 @@
 mod fixed_window;
 mod sliding_counter;
 mod sliding_log;
+#[cfg(all(test, not(tollgate_loom)))]
+mod testing;
 mod token_bucket;
 mod windows;
 

@@ -15,8 +15,7 @@ pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 #[cfg(not(tollgate_loom))]
 mod real {
     /// A field that is written once, before its owner is published, and read by everyone afterwards.
-    #[derive(Debug)]
-    #[repr(transparent)]
+    #[derive(Clone, Copy, Debug)]
     pub(crate) struct Plain<T>(T);
 
     impl<T: Copy> Plain<T> {
@@ -55,6 +54,12 @@ mod model {
         pub fn get(&self) -> T {
             // SAFETY: the cell is never written after `new`.
             self.0.with(|inner| unsafe { *inner })
+        }
+    }
+
+    impl<T: Copy> Clone for Plain<T> {
+        fn clone(&self) -> Self {
+            Self::new(self.get())
         }
     }
 

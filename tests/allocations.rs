@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
-use tollgate::{Gate, Limiter, ManualClock, Quota, TokenBucket, WhenFull};
+use tollgate::{Algorithm, Anchor, Gate, Limiter, ManualClock, Quota, SlidingLog, TokenBucket, WhenFull};
 
 /// The system's allocator, which keeps count for each thread.
 struct Counting;
@@ -249,4 +249,185 @@ fn what_is_retired_does_not_pile_up_behind_an_idle_session() {
         limiter.memory_bytes() <= MOST_BYTES / 2
     });
     assert!(freed, "{} bytes", limiter.memory_bytes());
+}
+
+// Logs: what clients hold beside the table.
+
+fn logs(text: &str, clock: &ManualClock) -> Limiter<SlidingLog, ManualClock> {
+    Limiter::sliding_log(quota(text)).clock(clock.clone()).build().unwrap()
+}
+
+/// What a log of so many events takes.
+const fn log_bytes(events: usize) -> usize {
+    24 + 8 * events
+}
+
+/// Frees what this thread has retired: no other one is inside a limiter.
+fn collect() {
+    (0..8).for_each(|_| crossbeam_epoch::pin().flush());
+}
+
+#[test]
+fn no_call_of_a_known_client_of_windows_allocates() {
+    fn is_quiet<A: Algorithm>(what: &str, generous: &Limiter<A, ManualClock>, strict: &Limiter<A, ManualClock>) {
+        CLIENTS.for_each(|client| assert!(generous.allow(&client) && strict.check_n(&client, 3).is_ok()));
+        strict.sweep();
+        generous.sweep();
+        collect();
+        CLIENTS.cycle().take(10_000).for_each(|client| assert!(!strict.allow(&client)));
+        let (allocated, grown) = allocations(|| {
+            for client in CLIENTS.cycle().take(100_000) {
+                assert!(!strict.allow(&client));
+                assert_eq!(strict.peek(&client).remaining(), 0);
+                assert_eq!(generous.check(&client).unwrap().give_back(), 1);
+                assert!(generous.allow(&client));
+            }
+        });
+        assert!(allocated == 0 && grown <= 0, "{what}: {allocated} allocations, {grown} bytes");
+    }
+    let _alone = alone();
+    let clock = ManualClock::new();
+    for anchor in [Anchor::Aligned, Anchor::FirstRequest] {
+        let window = |text| Limiter::fixed_window(quota(text)).anchor(anchor).clock(clock.clone()).build().unwrap();
+        is_quiet("fixed window", &window("1000000/d"), &window("3/d"));
+        let counter = |text| Limiter::sliding_counter(quota(text)).anchor(anchor).clock(clock.clone()).build().unwrap();
+        is_quiet("sliding counter", &counter("100000/d"), &counter("3/d"));
+    }
+}
+
+#[test]
+fn a_log_allocates_once_an_admission_and_never_for_a_refusal() {
+    let _alone = alone();
+    let clock = ManualClock::new();
+    let limiter = logs("100/min", &clock);
+    assert!(limiter.allow("client"));
+    limiter.sweep();
+    collect();
+    for _ in 1..100 {
+        clock.advance(Duration::from_nanos(1));
+        let (allocated, _) = allocations(|| assert!(limiter.allow("client")));
+        // The log, and now and then a bag of the epoch's for what was replaced.
+        assert!((1..=4).contains(&allocated), "{allocated} allocations");
+    }
+    let refusals = || (0..10_000).for_each(|_| assert!(limiter.check("client").is_err()));
+    let peeks = || (0..10_000).for_each(|_| assert_eq!(limiter.peek("client").remaining(), 0));
+    collect();
+    refusals();
+    assert_eq!([allocations(refusals).0, allocations(peeks).0], [0, 0]);
+}
+
+#[test]
+fn a_log_takes_8_bytes_an_event_and_gives_them_back() {
+    let _alone = alone();
+    let clock = ManualClock::new();
+    let limiter = logs("100/s", &clock);
+    let bytes = limiter.memory_bytes();
+    for client in 0..100 {
+        assert!(limiter.check_n(&client, 1 + client).is_ok());
+    }
+    collect();
+    let events = (1..=100).sum::<usize>();
+    assert_eq!(limiter.memory_bytes(), bytes + 100 * log_bytes(0) + 8 * events);
+    // More calls: each replaces a log by a longer one.
+    for client in 0..99 {
+        assert!(limiter.allow(&client));
+    }
+    collect();
+    assert_eq!(limiter.memory_bytes(), bytes + 100 * log_bytes(0) + 8 * (events + 99));
+    // Less of them.
+    for client in 0..100 {
+        assert_eq!(limiter.refund(&client, 1), 1);
+        assert!(client > 50 || limiter.reset(&client) == (client > 0 || limiter.peek(&client).remaining() < 100));
+    }
+    collect();
+    assert!(limiter.memory_bytes() < bytes + 100 * log_bytes(100));
+    clock.advance(Duration::from_secs(1));
+    limiter.sweep();
+    collect();
+    assert_eq!((limiter.len(), limiter.memory_bytes()), (0, bytes));
+}
+
+#[test]
+fn logs_come_back_though_only_another_client_calls() {
+    let _alone = alone();
+    let clock = ManualClock::new();
+    let limiter = logs("20/s", &clock);
+    let bytes = limiter.memory_bytes();
+    for clients in [100, 20_000] {
+        assert!((0..clients).all(|client| limiter.check_n(&client, 20).is_ok()));
+        assert!(limiter.memory_bytes() > bytes + clients * log_bytes(20));
+        clock.advance(Duration::from_secs(1));
+        // One that is refused most of the time. The memory follows a piece a millisecond.
+        for _ in 0..20_000 {
+            let _ = limiter.check("another");
+            clock.advance(Duration::from_micros(200));
+        }
+        assert!(limiter.len() <= clients / 10, "{} of {clients} clients", limiter.len());
+        let left = limiter.memory_bytes();
+        assert!(left <= bytes + clients * log_bytes(20) / 10 + (256 << 10), "{left} bytes after {clients} clients");
+    }
+}
+
+#[test]
+fn a_limiter_that_is_dropped_takes_its_logs_along() {
+    let _alone = alone();
+    let clock = ManualClock::new();
+    let use_up = |mode| {
+        let limiter = Limiter::sliding_log(quota("50/s")).clock(clock.clone()).max_keys(100).when_full(mode);
+        let limiter = limiter.build().unwrap();
+        let gate = Gate::sliding_log(quota("50/s")).clock(clock.clone()).build().unwrap();
+        for client in 0..300 {
+            // The last ones share a log, or have none.
+            let _ = limiter.check_n(&client, 1 + client % 50);
+            let _ = gate.check();
+            clock.advance(Duration::from_millis(7));
+        }
+        let _ = limiter.check(&1).map(|receipt| receipt.give_back());
+        limiter.refund(&2, 1);
+        limiter.reset(&3);
+        // One more in the midst of a migration.
+        let _ = (1000..1120).map(|client| limiter.allow(&client)).count();
+    };
+    const MODES: [WhenFull; 3] = [WhenFull::Deny, WhenFull::Allow, WhenFull::Shared];
+    let all = || {
+        MODES.into_iter().for_each(use_up);
+        collect();
+    };
+    // The first time what is kept for the next limiters is made.
+    all();
+    let (allocated, grown) = allocations(|| (0..20).for_each(|_| all()));
+    assert!(allocated > 1000 && grown <= 4096, "{grown} bytes left of {allocated} allocations");
+}
+
+#[test]
+fn an_idle_session_holds_logs_back_until_it_ends() {
+    let _alone = alone();
+    let clock = ManualClock::new();
+    let limiter = logs("1000/h", &clock);
+    let bytes = limiter.memory_bytes();
+    let mut session = limiter.session();
+    assert!(session.allow("client"));
+    for _ in 1..1000 {
+        clock.advance(Duration::from_nanos(1));
+        assert!(limiter.allow("client"));
+    }
+    collect();
+    // Every log that there was since: of 1 event, of 2, and so on.
+    let all: usize = (1..=1000).map(log_bytes).sum();
+    let held = limiter.memory_bytes() - bytes;
+    assert!(held > all / 2 && held <= all, "{held} of {all} bytes");
+    drop(session);
+    collect();
+    limiter.sweep();
+    collect();
+    assert_eq!(limiter.memory_bytes(), bytes + log_bytes(1000));
+
+    // A session that is used lets go by itself.
+    let limiter = logs("1000/h", &clock);
+    let mut session = limiter.session();
+    for client in 0..10 {
+        (0..1000).for_each(|_| assert!(session.allow(&client)));
+    }
+    let held = limiter.memory_bytes() - bytes;
+    assert!(held <= 10 * log_bytes(1000) + 1000 * log_bytes(1000), "{held} bytes");
 }

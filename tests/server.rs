@@ -1,9 +1,9 @@
 //! The example server from end to end: the built program, over real sockets.
-//!
-//! `cargo test` builds it; `cargo test --test server` alone does not, and would test whatever was built before.
 
 // Miri cannot start programs.
 #![cfg(not(miri))]
+
+mod common;
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
@@ -24,16 +24,7 @@ struct Program(Child);
 impl Program {
     /// Starts it and waits for its first line, which is empty if it ends without one.
     fn start(args: &[&str]) -> (Self, String) {
-        // Tests are in target/<profile>/deps, examples in target/<profile>/examples.
-        let test = std::env::current_exe().unwrap();
-        let profile = test.ancestors().nth(2).unwrap();
-        let program = profile.join("examples").join(format!("server{}", std::env::consts::EXE_SUFFIX));
-        assert!(
-            program.exists(),
-            "{} is missing: build it with `cargo build --example server`, or `cargo build --release --example server` \
-             for tests in release mode",
-            program.display(),
-        );
+        let program = common::example("server");
         let mut command = Command::new(&program);
         command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut program = Self(command.spawn().unwrap_or_else(|error| panic!("{}: {error}", program.display())));

@@ -70,7 +70,16 @@ impl FixedWindow {
     /// Where the window ends that was last charged.
     #[inline]
     fn end(&self, payload: u64) -> u64 {
-        self.windows.start(payload >> self.bits).saturating_add(self.windows.period)
+        self.windows.start(payload >> self.bits) + self.windows.period
+    }
+
+    /// From when on the word says nothing any more: where nothing is used, from the beginning of its window.
+    fn idle_from(&self, payload: u64) -> u64 {
+        match self.count(payload) {
+            0 if payload == 0 => 0,
+            0 => self.windows.start(payload >> self.bits),
+            _ => self.end(payload),
+        }
     }
 
     fn count(&self, payload: u64) -> u64 {
@@ -122,7 +131,7 @@ impl Algorithm for FixedWindow {
         debug_assert!((1..=self.limit).contains(&cost));
         let instant = self.windows.instant(now);
         match self.used(payload, instant) {
-            0 => Some(self.windows.number(instant) << self.bits | cost),
+            0 => Some(self.windows.number(instant).max(payload >> self.bits) << self.bits | cost),
             used => (used + cost <= self.limit).then_some(payload + cost),
         }
     }
@@ -145,14 +154,11 @@ impl Algorithm for FixedWindow {
 
     #[inline]
     fn is_idle(&self, payload: u64, now: u64) -> bool {
-        self.used(payload, self.windows.instant(now)) == 0
+        self.windows.instant(now) >= self.idle_from(payload)
     }
 
     fn idle_at(&self, payload: u64) -> u64 {
-        match self.count(payload) {
-            0 => 0,
-            _ => self.windows.time_of(self.end(payload)).unwrap_or(u64::MAX),
-        }
+        self.windows.time_of(self.idle_from(payload)).unwrap_or(u64::MAX)
     }
 
     fn longest_idle(&self) -> u64 {

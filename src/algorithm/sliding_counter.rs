@@ -18,8 +18,9 @@
 //! # What it guarantees
 //!
 //! At most the limit in each window, and so at most twice the limit in any stretch of one period. A client that calls evenly
-//! is held to the limit over every such stretch; more than that needs calls that come in bursts, one late in a window and
-//! one late in the next.
+//! is held to the limit over every such stretch, and at exactly the limit it is refused now and then, as the estimate of a
+//! new window begins with the whole of the last. More than the limit needs calls that come in bursts, one late in a window
+//! and one late in the next.
 //!
 //! # When to choose it
 //!
@@ -139,6 +140,32 @@ impl SlidingCounter {
         }
     }
 
+    /// From when on the word says nothing any more: where nothing is used, from the beginning of its window.
+    fn idle_from(&self, payload: u64) -> u64 {
+        if payload == 0 {
+            return 0;
+        }
+        let windows = match (self.count(payload >> self.bits), self.count(payload)) {
+            (0, 0) => 0,
+            (_, 0) => 1,
+            _ => 2,
+        };
+        self.windows.start(payload >> (2 * self.bits)).saturating_add(windows * self.windows.period)
+    }
+
+    /// Charges a word whose window is over, or that has none.
+    #[cold]
+    fn charge_later(&self, payload: u64, instant: u64, cost: u64) -> Option<u64> {
+        let counts = self.at(payload, instant);
+        if counts.number == 0 {
+            let number = self.windows.number(instant).max(payload >> (2 * self.bits));
+            return Some(self.pack(number, 0, cost));
+        }
+        let room = self.limit.checked_sub(counts.current + cost)?;
+        self.fits(counts.previous, self.left(counts, instant), room)
+            .then(|| self.pack(counts.number, counts.previous, counts.current + cost))
+    }
+
     /// How much of the window has yet to come, in nanoseconds.
     fn left(&self, counts: Counts, instant: u64) -> u64 {
         self.windows.period - instant.saturating_sub(counts.start)
@@ -147,12 +174,10 @@ impl SlidingCounter {
     /// Whether `previous` counts for no more than `room`, a whole number, with so much of the window `left`.
     #[inline]
     fn fits(&self, previous: u64, left: u64, room: u64) -> bool {
-        let (share, room) = (u128::from(previous) * u128::from(left), u128::from(room));
-        let period = u128::from(self.windows.period);
-        match self.strict {
-            true => share <= room * period,
-            false => share < (room + 1) * period,
-        }
+        let share = u128::from(previous) * u128::from(left);
+        // Below the next whole number by default; up to this one, so below a unit more, by the strict rule.
+        let whole = room + u64::from(!self.strict);
+        share < u128::from(whole) * u128::from(self.windows.period) + u128::from(self.strict)
     }
 
     /// The largest number by which `factor`, a count or the time left, can be multiplied to stay within `room` calls: the
@@ -187,7 +212,8 @@ impl SlidingCounter {
                 (Some(room), previous) => self.largest(previous, room).min(self.windows.period),
             };
             if left > 0 {
-                return instant.max(counts.start.saturating_add(self.windows.period - left));
+                let ready = counts.start.saturating_add(self.windows.period - left);
+                return if ready <= instant.max(now.start) { instant } else { ready };
             }
         }
         next.start.saturating_add(self.windows.period)
@@ -225,13 +251,13 @@ impl Algorithm for SlidingCounter {
     fn charge(&self, payload: u64, now: u64, cost: u64) -> Option<u64> {
         debug_assert!((1..=self.limit).contains(&cost));
         let instant = self.windows.instant(now);
-        let counts = self.at(payload, instant);
-        if counts.number == 0 {
-            return Some(self.pack(self.windows.number(instant), 0, cost));
+        let counts = self.unpack(payload);
+        let elapsed = instant.saturating_sub(counts.start);
+        if counts.number == 0 || elapsed >= self.windows.period {
+            return self.charge_later(payload, instant, cost);
         }
         let room = self.limit.checked_sub(counts.current + cost)?;
-        self.fits(counts.previous, self.left(counts, instant), room)
-            .then(|| self.pack(counts.number, counts.previous, counts.current + cost))
+        self.fits(counts.previous, self.windows.period - elapsed, room).then_some(payload + cost)
     }
 
     /// Only within the window that was charged: a later one counts it as spread evenly, and not at the instant at which it
@@ -269,17 +295,11 @@ impl Algorithm for SlidingCounter {
 
     #[inline]
     fn is_idle(&self, payload: u64, now: u64) -> bool {
-        self.at(payload, self.windows.instant(now)).number == 0
+        self.windows.instant(now) >= self.idle_from(payload)
     }
 
     fn idle_at(&self, payload: u64) -> u64 {
-        let counts = self.unpack(payload);
-        if counts.number == 0 {
-            return 0;
-        }
-        let windows = if counts.current > 0 { 2 } else { 1 };
-        let end = counts.start.saturating_add(windows * self.windows.period);
-        self.windows.time_of(end).unwrap_or(u64::MAX)
+        self.windows.time_of(self.idle_from(payload)).unwrap_or(u64::MAX)
     }
 
     fn longest_idle(&self) -> u64 {

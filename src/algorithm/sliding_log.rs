@@ -8,7 +8,7 @@
 //!
 //! Exactly the rule: an event at s counts at t while t - s is less than the window, so **never more than the limit in any
 //! stretch of one window**, wherever it starts. A cost of n is n events. Where a call's reading of the clock is older than
-//! the newest event, it counts as of that one's instant.
+//! the last change of the log, it counts as of that: what it would have to be weighed against may be forgotten already.
 //!
 //! # When to choose it
 //!
@@ -17,7 +17,7 @@
 //!
 //! # What it costs
 //!
-//! Eight bytes an event, and 16 a client that has any, beside the word. An admission allocates and copies the events that
+//! Eight bytes an event, and 24 a client that has any, beside the word. An admission allocates and copies the events that
 //! count, so its time grows with the limit; a limit may be at most 65,536. A log lies there until its client is charged
 //! again or forgotten, a window after its last event. What was replaced is freed when no guard of its time is left: an
 //! idle [`Session`](crate::Session) holds back all that is replaced meanwhile.
@@ -34,6 +34,9 @@ use log::EMPTY;
 
 /// The most events of a log, since an admission copies all that count.
 const MOST: u64 = 1 << 16;
+
+/// The last instant, after 584 years. Time stands still there, so that the `u64` after it can mean "never".
+const HORIZON: u64 = u64::MAX - 1;
 
 /// A log of the calls in the window before now: never more than the limit in any stretch of that length.
 ///
@@ -69,24 +72,30 @@ impl SlidingLog {
         Self::new(Plan::new(quota)).expect("a quota that fits")
     }
 
-    /// The events that count at `now`: a call whose clock is behind the newest one counts as of that.
+    /// The events that count at `now`, or when the log was written if that is later.
     #[inline]
     fn counting<'a>(&self, payload: u64, now: u64) -> Counting<'a> {
         // SAFETY: payloads come from words, which whoever has this one read under a guard that still stands. (Nobody else
         // can have a value of this type to ask.)
-        let events = unsafe { log::events(payload) };
-        let newest = events.last().map_or(0, Plain::get);
-        let instant = now.max(newest);
-        let first = events.partition_point(|event| instant - event.get() >= self.window);
-        Counting { events: &events[first..], newest, instant }
+        let (events, as_of) = unsafe { log::read(payload) };
+        let instant = now.min(HORIZON).max(as_of);
+        // Each admission leaves behind what has expired, so there is seldom much of it to pass over.
+        const FEW: usize = 4;
+        let counts = |event: &Plain<u64>| instant - event.get() < self.window;
+        let first = events.iter().take(FEW).position(counts);
+        let first = first.unwrap_or_else(|| events.partition_point(|event| !counts(event)));
+        Counting { events: &events[first..], instant }
     }
 
     /// When `cost` could be taken, if nobody else takes any.
     fn ready_at(&self, events: &[Plain<u64>], cost: u64) -> Option<u64> {
-        match (events.len() as u64 + cost).saturating_sub(self.limit) {
+        match (events.len() as u64).saturating_add(cost).saturating_sub(self.limit) {
             _ if cost > self.limit => None,
             0 => Some(0),
-            in_the_way => events[in_the_way as usize - 1].get().checked_add(self.window),
+            in_the_way => {
+                let ready_at = events[in_the_way as usize - 1].get().checked_add(self.window);
+                ready_at.filter(|&at| at <= HORIZON)
+            }
         }
     }
 }
@@ -94,9 +103,14 @@ impl SlidingLog {
 /// What counts of a log at an instant.
 struct Counting<'a> {
     events: &'a [Plain<u64>],
-    /// The log's last event, whether it counts or not.
-    newest: u64,
     instant: u64,
+}
+
+impl Counting<'_> {
+    /// The last event, or 0.
+    fn newest(&self) -> u64 {
+        self.events.last().map_or(0, Plain::get)
+    }
 }
 
 impl Sealed for SlidingLog {}
@@ -122,27 +136,28 @@ impl Algorithm for SlidingLog {
     #[inline]
     fn charge(&self, payload: u64, now: u64, cost: u64) -> Option<u64> {
         debug_assert!((1..=self.limit).contains(&cost));
-        let Counting { events, instant, .. } = self.counting(payload, now);
+        let Counting { events, instant } = self.counting(payload, now);
         (events.len() as u64 + cost <= self.limit)
-            .then(|| log::write(self.ledger, events, (instant, cost as usize), &[]))
+            .then(|| log::write(self.ledger, instant, [events, &[]], cost as usize))
     }
 
     /// The very events of the charge, or as many of the same instant, as far as they still count.
     fn give_back(&self, payload: u64, now: u64, cost: u64, charged: Charged) -> Option<(u64, u64)> {
-        let events = self.counting(payload, now).events;
+        let Counting { events, instant } = self.counting(payload, now);
         let end = events.partition_point(|event| event.get() <= charged.payload);
         let of_that_instant = events[..end].iter().rev().take_while(|event| event.get() == charged.payload).count();
         let returned = of_that_instant.min(usize::try_from(cost).unwrap_or(usize::MAX));
-        (returned > 0)
-            .then(|| (log::write(self.ledger, &events[..end - returned], (0, 0), &events[end..]), returned as u64))
+        (returned > 0).then(|| {
+            (log::write(self.ledger, instant, [&events[..end - returned], &events[end..]], 0), returned as u64)
+        })
     }
 
     /// The newest events, as if the last calls had not been.
     fn refund(&self, payload: u64, now: u64, tokens: u64) -> Option<(u64, u64)> {
-        let events = self.counting(payload, now).events;
+        let Counting { events, instant } = self.counting(payload, now);
         let returned = events.len().min(usize::try_from(tokens).unwrap_or(usize::MAX));
         (returned > 0)
-            .then(|| (log::write(self.ledger, &events[..events.len() - returned], (0, 0), &[]), returned as u64))
+            .then(|| (log::write(self.ledger, instant, [&events[..events.len() - returned], &[]], 0), returned as u64))
     }
 
     fn reset(&self, payload: u64, now: u64) -> Option<u64> {
@@ -151,12 +166,16 @@ impl Algorithm for SlidingLog {
 
     #[inline]
     fn is_idle(&self, payload: u64, now: u64) -> bool {
-        self.counting(payload, now).events.is_empty()
+        now.min(HORIZON) >= self.idle_at(payload)
     }
 
     fn idle_at(&self, payload: u64) -> u64 {
-        let Counting { events, newest, .. } = self.counting(payload, 0);
-        if events.is_empty() { 0 } else { newest.saturating_add(self.window) }
+        // As of when it was written.
+        let counting = self.counting(payload, 0);
+        match counting.events {
+            [] => counting.instant,
+            _ => counting.newest().saturating_add(self.window),
+        }
     }
 
     fn longest_idle(&self) -> u64 {
@@ -165,17 +184,17 @@ impl Algorithm for SlidingLog {
 
     #[inline]
     fn snapshot(&self, payload: u64, now: u64, cost: u64) -> Snapshot {
-        let Counting { events, newest, .. } = self.counting(payload, now);
-        let remaining = (self.limit - events.len() as u64) as u32;
-        let retry_at = self.ready_at(events, cost).unwrap_or(u64::MAX);
+        let counting = self.counting(payload, now);
+        let remaining = (self.limit - counting.events.len() as u64) as u32;
+        let retry_at = self.ready_at(counting.events, cost).unwrap_or(u64::MAX);
         let answers = Any::SlidingLog { limit: self.limit as u32, remaining, window: self.window, retry_at };
-        Snapshot { answers, payload: newest, now }
+        Snapshot { answers, payload: counting.newest(), now }
     }
 
     fn snapshot_of_new(&self, now: u64, cost: u64) -> Snapshot {
         let remaining = self.limit.saturating_sub(cost) as u32;
         let answers = Any::SlidingLog { limit: self.limit as u32, remaining, window: self.window, retry_at: u64::MAX };
-        Snapshot { answers, payload: now, now }
+        Snapshot { answers, payload: now.min(HORIZON), now }
     }
 
     unsafe fn free(payload: u64) {
@@ -192,7 +211,7 @@ impl Algorithm for SlidingLog {
     }
 }
 
-/// What a decision carries of a log that it cannot read any more. Its payload is the newest event.
+/// What a decision carries of a log that it cannot read any more. Its payload is the newest event that counts.
 pub(super) struct Digest {
     pub(super) limit: u32,
     pub(super) remaining: u32,

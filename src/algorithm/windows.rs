@@ -6,7 +6,11 @@
 //! each other start a whole period apart, whatever the grain.
 //!
 //! Instants here are nanoseconds since the last multiple of the period before the limiter was built. They end at a
-//! *horizon*, the last one with a number; from there time stands still, and waits that would end later have no answer.
+//! *horizon*, the last one with a number, or a period before the end of 64 bits if that is sooner; from there time stands
+//! still, and waits that would end later have no answer.
+//!
+//! The window of a word never goes back. A call may come with an instant before the word's window, since it read the clock
+//! before others did; it counts in that window, and not in an earlier one, of which the word knows nothing any more.
 
 use super::{PAYLOAD_MAX, Plan, UPTIME};
 use crate::error::BuildError;
@@ -27,7 +31,7 @@ pub enum Anchor {
     FirstRequest,
 }
 
-/// The longest window in nanoseconds, about 146 years, so that no sum of instants here leaves 64 bits.
+/// The longest window in nanoseconds, about 146 years, so that the horizon is beyond the guaranteed uptime.
 const LONGEST: u64 = (1 << 62) - 1;
 
 /// The grain at which a period has one grid point.
@@ -41,7 +45,7 @@ pub(super) struct Windows {
     pub(super) offset: u64,
     /// A grid point lies at every 2^grain nanoseconds of a period.
     pub(super) grain: u8,
-    /// The last instant.
+    /// The last instant: at most a period before the last `u64`, so that the window of any instant ends at one too.
     horizon: u64,
 }
 
@@ -67,7 +71,8 @@ impl Windows {
     pub(super) fn of_parts(period: u64, offset: u64, grain: u8, bits: u32) -> Self {
         let windows = Self { period, offset, grain, horizon: u64::MAX };
         let end = windows.start_of(u128::from(PAYLOAD_MAX >> bits) + 1);
-        Self { horizon: u64::try_from(end - 1).unwrap_or(u64::MAX), ..windows }
+        let most = u64::MAX - period;
+        Self { horizon: u64::try_from(end - 1).map_or(most, |last| last.min(most)), ..windows }
     }
 
     /// The instant of a limiter's time.
@@ -149,3 +154,6 @@ fn finest(period: u64, anchor: Anchor, bits: u32) -> Option<u8> {
         }
     }
 }
+
+#[cfg(all(test, not(tollgate_loom)))]
+pub(super) mod tests;

@@ -4,6 +4,7 @@
 //! and the bucket under test through the same calls. It moves each call of the exact one to the instant at which that
 //! has produced what V says: less than a unit away, and not at all in the exact class. Every answer must be the same.
 
+use super::super::testing::{Call, Event, YEAR, any_call, any_give_back, any_size, any_start, any_take, calls};
 use super::*;
 use num_bigint::BigInt;
 use proptest::collection::vec;
@@ -11,8 +12,6 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use proptest::test_runner::TestCaseResult;
 use std::time::Duration;
-
-const YEAR: u64 = UPTIME / 30;
 
 /// The textbook bucket: a level, and the instant at which it was that.
 ///
@@ -236,125 +235,6 @@ fn div_ceil(numerator: BigInt, denominator: &BigInt) -> BigInt {
     (numerator + denominator - 1) / denominator
 }
 
-/// From 1 to a limit, most often near an end of that.
-#[derive(Clone, Copy, Debug)]
-enum Amount {
-    Low(u64),
-    High(u64),
-    Part(u32),
-}
-
-impl Amount {
-    fn of(self, limit: u64) -> u64 {
-        let amount = match self {
-            Self::Low(more) => 1 + more,
-            Self::High(less) => limit.saturating_sub(less),
-            Self::Part(part) => part_of(limit, part),
-        };
-        amount.clamp(1, limit)
-    }
-}
-
-fn part_of(whole: u64, part: u32) -> u64 {
-    ((u128::from(whole) * u128::from(part)) >> 32) as u64
-}
-
-#[derive(Clone, Debug)]
-enum Call {
-    Take(Amount),
-    GiveBack(Index),
-    Refund(Amount),
-    RefundTooMuch(u64),
-    Reset,
-}
-
-/// How far the clock moves before a call.
-#[derive(Clone, Copy, Debug)]
-enum Step {
-    Nanos(u64),
-    /// A part of the time in which a token refills.
-    Token(u32),
-    /// A part of the time in which an empty bucket fills.
-    Refill(u32),
-    /// As long as the last refusal said, or up to a nanosecond less or more.
-    Wait(i64),
-}
-
-impl Step {
-    fn nanos(self, pair: &Pair, wait: u64) -> u64 {
-        match self {
-            Self::Nanos(nanos) => nanos,
-            Self::Token(part) => part_of(pair.bucket.longest_idle() / pair.bucket.limit(), part),
-            Self::Refill(part) => part_of(pair.bucket.longest_idle(), part),
-            Self::Wait(off) => wait.saturating_add_signed(off),
-        }
-    }
-}
-
-#[derive(Clone, Debug)]
-struct Event {
-    step: Step,
-    /// How much older the caller's reading of the clock is than the latest.
-    late_by: u64,
-    call: Call,
-}
-
-/// Any `u64`, as likely a small one as a large one.
-fn any_size() -> impl Strategy<Value = u64> {
-    (any::<u64>(), 0..64_u32).prop_map(|(number, shift)| number >> shift)
-}
-
-fn any_amount() -> impl Strategy<Value = Amount> {
-    prop_oneof![
-        (0..3_u64).prop_map(Amount::Low),
-        (0..3_u64).prop_map(Amount::High),
-        any::<u32>().prop_map(Amount::Part),
-    ]
-}
-
-fn any_take() -> impl Strategy<Value = Call> {
-    any_amount().prop_map(Call::Take)
-}
-
-fn any_give_back() -> impl Strategy<Value = Call> {
-    any::<Index>().prop_map(Call::GiveBack)
-}
-
-fn any_call() -> impl Strategy<Value = Call> {
-    prop_oneof![
-        12 => any_take(),
-        3 => any_give_back(),
-        2 => any_amount().prop_map(Call::Refund),
-        1 => select(vec![1 << 63, u64::MAX / 3, u64::MAX]).prop_map(Call::RefundTooMuch),
-        1 => Just(Call::Reset),
-    ]
-}
-
-fn any_step() -> impl Strategy<Value = Step> {
-    prop_oneof![
-        3 => (0..2_u64).prop_map(Step::Nanos),
-        2 => any_size().prop_map(|nanos| Step::Nanos(nanos >> 6)),
-        2 => any::<u32>().prop_map(Step::Token),
-        2 => any::<u32>().prop_map(Step::Refill),
-        2 => (-1..=1_i64).prop_map(Step::Wait),
-    ]
-}
-
-fn any_lateness() -> impl Strategy<Value = u64> {
-    prop_oneof![6 => Just(0), 1 => 0..3_u64, 1 => any_size()]
-}
-
-/// Calls in the order in which they reach the word, some with a reading of the clock that is not the latest.
-fn calls(call: impl Strategy<Value = Call>) -> impl Strategy<Value = Vec<Event>> {
-    let event = (any_step(), any_lateness(), call).prop_map(|(step, late_by, call)| Event { step, late_by, call });
-    vec(event, 1..60)
-}
-
-/// The uptime at which the calls begin.
-fn any_start() -> impl Strategy<Value = u64> {
-    prop_oneof![Just(0), any_size().prop_map(|nanos| nanos % UPTIME), (UPTIME - YEAR..=UPTIME)]
-}
-
 /// Quotas that build, from one a century to 4 a nanosecond, with bursts that take up to a century.
 fn any_quota() -> impl Strategy<Value = Quota> {
     const KNOWN: [&str; 16] = [
@@ -394,7 +274,7 @@ proptest! {
         let mut pair = Pair::new(quota);
         let (mut latest, mut wait) = (start, 0);
         for Event { step, late_by, call } in events {
-            latest = latest.saturating_add(step.nanos(&pair, wait)).min(UPTIME);
+            latest = latest.saturating_add(step.nanos(&pair.bucket, pair.word, latest, wait)).min(UPTIME);
             let now = latest.saturating_sub(late_by);
             pair.agree(now)?;
             wait = pair.call(now, &call)?.unwrap_or(wait);
@@ -412,7 +292,7 @@ proptest! {
         let mut pair = Pair::new(quota);
         let (mut latest, mut wait) = (start, 0);
         for Event { step, late_by, call } in events {
-            latest = latest.saturating_add(step.nanos(&pair, wait)).min(UPTIME);
+            latest = latest.saturating_add(step.nanos(&pair.bucket, pair.word, latest, wait)).min(UPTIME);
             let now = if let Call::Take(_) = call { latest.saturating_sub(late_by) } else { latest };
             wait = pair.call(now, &call)?.unwrap_or(wait);
         }
@@ -436,7 +316,7 @@ proptest! {
         let (mut kept, mut dropped) = (Pair::new(quota), Pair::new(quota));
         let (mut now, mut wait) = (start, 0);
         for Event { step, call, .. } in events {
-            now = now.saturating_add(step.nanos(&kept, wait)).min(UPTIME);
+            now = now.saturating_add(step.nanos(&kept.bucket, kept.word, now, wait)).min(UPTIME);
             if kept.bucket.is_idle(kept.word, now) {
                 dropped.word = 0;
             }
