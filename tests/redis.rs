@@ -15,7 +15,7 @@ mod keys;
 mod outages;
 #[path = "redis/scripts.rs"]
 mod scripts;
-#[path = "support/redis_server.rs"]
+#[path = "common/redis_server.rs"]
 mod server;
 #[path = "redis/together.rs"]
 mod together;
