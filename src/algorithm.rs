@@ -98,6 +98,11 @@ pub trait Algorithm: Answers + Copy + std::fmt::Debug + Send + Sync + 'static + 
     /// How long it takes, in nanoseconds, until a client that has used everything is idle.
     fn longest_idle(&self) -> u64;
 
+    /// The stretch of time, in nanoseconds, in which about the limit is let through in the long run.
+    fn window(&self) -> u64 {
+        self.longest_idle()
+    }
+
     /// What a decision on `cost` carries away: answers that need no guard any more.
     fn snapshot(&self, payload: u64, now: u64, cost: u64) -> Snapshot;
 

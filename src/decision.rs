@@ -139,4 +139,13 @@ impl Status {
     pub fn reset_after(&self) -> Duration {
         Duration::from_nanos(self.snapshot.reset_after())
     }
+
+    /// What a call of `cost` would come to.
+    pub(crate) fn judge(self, cost: u64) -> Result<Self, Denied> {
+        if cost <= self.remaining() {
+            return Ok(self);
+        }
+        let reason = if cost > self.limit() { Reason::Never } else { Reason::Limited };
+        Err(Denied { snapshot: self.snapshot, cost, reason })
+    }
 }

@@ -11,9 +11,12 @@ use crate::map::Charge;
 use crate::map::word::{Pointees, Step, Word};
 use crate::quota::Quota;
 use crate::registry::{Entry, GiveBack, Receipt};
+use crate::together::{Demand, Source};
 use crossbeam_utils::CachePadded;
 use std::fmt;
 use std::sync::{Arc, Weak};
+#[cfg(feature = "tower")]
+use std::time::Duration;
 
 /// Limits one thing as a whole: one quota, one state, no keys.
 ///
@@ -88,24 +91,12 @@ impl<A: Algorithm, C: Clock> Gate<A, C> {
     /// limit. Nothing is taken then.
     #[inline]
     pub fn check_n(&self, cost: u64) -> Result<Allowed, Denied> {
-        let core = &*self.core;
-        let guard = core.guard();
-        let now = core.time.now();
-        if cost.wrapping_sub(1) >= core.algorithm.limit() {
-            return core.decide_unchargeable(now, cost);
-        }
-        let step = |payload| Step::charge(&core.algorithm, payload, now, cost);
-        match core.apply(guard.as_ref(), step) {
-            Charge::Allowed { payload, now } => {
-                let snapshot = core.algorithm.snapshot(payload, now, cost);
-                Ok(Allowed { snapshot, receipt: core.entry.receipt(0, cost) })
-            }
-            Charge::Refused { payload, now } => {
-                let snapshot = core.algorithm.snapshot(payload, now, cost);
-                Err(Denied { snapshot, cost, reason: Reason::Limited })
-            }
-            Charge::Full => unreachable!("a gate has no clients"),
-        }
+        self.core.check(cost)
+    }
+
+    /// What this gate is asked for in a decision over several limits, made by [`check_all`](crate::check_all).
+    pub fn demand(&self, cost: u64) -> Demand<'_> {
+        Demand::new(&*self.core, 0, cost)
     }
 
     /// What is left. Takes nothing and writes nothing.
@@ -126,6 +117,12 @@ impl<A: Algorithm, C: Clock> Gate<A, C> {
     pub fn reset(&self) -> bool {
         let core = &*self.core;
         core.put_back(|payload| Some((core.algorithm.reset(payload, core.time.now())?, 1))) > 0
+    }
+
+    /// How long it takes until the whole limit is there again, once all of it was used.
+    #[cfg(feature = "tower")]
+    pub(crate) fn window(&self) -> Duration {
+        Duration::from_nanos(self.core.algorithm.window())
     }
 
     /// Bytes held.
@@ -180,6 +177,29 @@ impl<A: Algorithm, C> Core<A, C> {
     }
 }
 
+impl<A: Algorithm, C: Clock> Core<A, C> {
+    #[inline]
+    fn check(&self, cost: u64) -> Result<Allowed, Denied> {
+        let guard = self.guard();
+        let now = self.time.now();
+        if cost.wrapping_sub(1) >= self.algorithm.limit() {
+            return self.decide_unchargeable(now, cost);
+        }
+        let step = |payload| Step::charge(&self.algorithm, payload, now, cost);
+        match self.apply(guard.as_ref(), step) {
+            Charge::Allowed { payload, now } => {
+                let snapshot = self.algorithm.snapshot(payload, now, cost);
+                Ok(Allowed { snapshot, receipt: self.entry.receipt(0, cost) })
+            }
+            Charge::Refused { payload, now } => {
+                let snapshot = self.algorithm.snapshot(payload, now, cost);
+                Err(Denied { snapshot, cost, reason: Reason::Limited })
+            }
+            Charge::Full => unreachable!("a gate has no clients"),
+        }
+    }
+}
+
 impl<A: Algorithm, C> Drop for Core<A, C> {
     fn drop(&mut self) {
         // SAFETY: nobody else has the gate, so nobody reads the payload or has it any more.
@@ -192,6 +212,16 @@ impl<A: Algorithm, C: Clock> GiveBack for Core<A, C> {
     fn give_back(&self, _: u64, cost: u64, charged: Charged) -> u64 {
         // The clock is read after the payload, as in `Map::give_back`.
         self.put_back(|payload| self.algorithm.give_back(payload, self.time.now(), cost, charged))
+    }
+}
+
+impl<A: Algorithm, C: Clock> Source for Core<A, C> {
+    fn look(&self, _: u64, cost: u64) -> Result<Status, Denied> {
+        Status { snapshot: self.peek(self.time.now(), cost) }.judge(cost)
+    }
+
+    fn take(&self, _: u64, cost: u64) -> Result<Allowed, Denied> {
+        self.check(cost)
     }
 }
 

@@ -2,9 +2,9 @@
 //!
 //! # How the crate is laid out
 //!
-//! Three layers, each knowing only the one below: *algorithms* are pure functions on one 64-bit word; the *map* finds a
-//! client's word and updates it by CAS; the *faces* ([`Limiter`], [`Session`], [`Gate`]) read the clock, hash the key and
-//! pin the epoch. `docs/design.md` in the repository explains the whole as questions and answers.
+//! Layers, each knowing only those below: *algorithms* are pure functions on one 64-bit word; the *map* finds a client's
+//! word and updates it by CAS; the *faces* ([`Limiter`], [`Session`], [`Gate`]) read the clock, hash the key and pin the
+//! epoch; [`check_all`] charges several of them together; `http` puts them in front of services. `docs/design.md` in the repository explains the whole as questions and answers.
 #![cfg_attr(
     tollgate_loom,
     allow(
@@ -18,6 +18,7 @@
 )]
 
 mod algorithm;
+mod all_or_nothing;
 #[cfg(not(tollgate_loom))]
 mod builder;
 mod clock;
@@ -25,8 +26,11 @@ mod clock;
 mod decision;
 mod epoch;
 mod error;
+mod few;
 #[cfg(not(tollgate_loom))]
 mod gate;
+#[cfg(all(feature = "tower", not(tollgate_loom)))]
+pub mod http;
 #[cfg(not(tollgate_loom))]
 mod limiter;
 mod map;
@@ -43,6 +47,8 @@ mod sync;
 #[cfg(tollgate_loom)]
 #[doc(hidden)]
 pub mod sync;
+#[cfg(not(tollgate_loom))]
+mod together;
 
 pub use algorithm::{Algorithm, Anchor, Answers, FixedWindow, SlidingCounter, SlidingLog, TokenBucket};
 pub use clock::{Clock, ManualClock, MonotonicClock};
@@ -55,6 +61,7 @@ pub use {
     gate::Gate,
     limiter::Limiter,
     session::Session,
+    together::{AllAllowed, Demand, SomeDenied, check_all},
 };
 
 /// The core, opened for the models.
@@ -62,9 +69,11 @@ pub use {
 #[allow(missing_docs)]
 pub mod model {
     pub use crate::algorithm::{Charged, Snapshot, sealed::Sealed};
+    pub use crate::all_or_nothing::{Part, take_all};
     pub use crate::clock::timeline::Timeline;
     pub use crate::clock::tsc::{Sample, Tsc};
     pub use crate::epoch::Guard;
+    pub use crate::few::Few;
     pub use crate::map::migration::Stop;
     pub use crate::map::{Charge, Map, graveyard::Graveyard, room::Room, slot::Fingerprint};
     pub use crate::sync;

@@ -12,10 +12,13 @@ use crate::map::{Charge, Map, Spot};
 use crate::quota::Quota;
 use crate::registry::{Entry, GiveBack, Receipt};
 use crate::session::Session;
+use crate::together::{Demand, Source};
 use ahash::RandomState;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
+#[cfg(feature = "tower")]
+use std::time::Duration;
 
 /// Limits each client on its own: one quota, and a state for every key.
 ///
@@ -130,12 +133,14 @@ impl<A: Algorithm, C: Clock, S: BuildHasher + Send + Sync + 'static> Limiter<A, 
         decisions
     }
 
+    /// What this limiter is asked for in a decision over several limits, made by [`check_all`](crate::check_all).
+    pub fn demand<K: Hash + ?Sized>(&self, key: &K, cost: u64) -> Demand<'_> {
+        Demand::new(&*self.core, self.core.fingerprint(key).get(), cost)
+    }
+
     /// What is left to a client. Takes nothing, writes nothing, and does not make a client known.
     pub fn peek<K: Hash + ?Sized>(&self, key: &K) -> Status {
-        let core = &*self.core;
-        let guard = core.map.pin();
-        let (payload, now) = core.map.peek(core.locate(&guard, key), core.time.now());
-        Status { snapshot: core.map.algorithm().snapshot(payload, now, 1) }
+        self.core.peek(self.core.fingerprint(key), 1)
     }
 
     /// Puts `tokens` back for a client, whoever took them, and returns how many found room: a part of a token counts as
@@ -178,9 +183,20 @@ impl<A: Algorithm, C: Clock, S: BuildHasher + Send + Sync + 'static> Limiter<A, 
         self.len() == 0
     }
 
+    /// How often all clients have moved to another table: to grow, to shrink, or to forget the idle ones.
+    pub fn migrations(&self) -> u64 {
+        self.core.map.migrations()
+    }
+
     /// Bytes held: the tables, and what was retired and cannot be freed yet.
     pub fn memory_bytes(&self) -> usize {
         self.core.map.memory_bytes() + size_of::<Core<A, C, S>>() - size_of::<Map<A>>()
+    }
+
+    /// How long it takes until a client that has used everything has everything again.
+    #[cfg(feature = "tower")]
+    pub(crate) fn window(&self) -> Duration {
+        Duration::from_nanos(self.core.map.algorithm().window())
     }
 
     pub(crate) fn new(
@@ -214,6 +230,13 @@ impl<A: Algorithm, C: Clock, S: BuildHasher> Core<A, C, S> {
 
     fn locate<'g, K: Hash + ?Sized>(&self, guard: &'g Guard, key: &K) -> Spot<'g> {
         self.map.locate(guard, self.fingerprint(key))
+    }
+
+    /// A client's state, for a call of `cost`.
+    fn peek(&self, client: Fingerprint, cost: u64) -> Status {
+        let guard = self.map.pin();
+        let (payload, now) = self.map.peek(self.map.locate(&guard, client), self.time.now());
+        Status { snapshot: self.map.algorithm().snapshot(payload, now, cost) }
     }
 
     /// Decides on a call of `cost` tokens now.
@@ -290,6 +313,16 @@ impl<A: Algorithm, C: Clock, S: BuildHasher + Send + Sync> GiveBack for Core<A, 
             return self.map.give_back_shared(&guard, clock, cost, charged);
         }
         self.map.give_back(self.map.locate(&guard, Fingerprint::new(fingerprint)), clock, cost, charged)
+    }
+}
+
+impl<A: Algorithm, C: Clock, S: BuildHasher + Send + Sync> Source for Core<A, C, S> {
+    fn look(&self, client: u64, cost: u64) -> Result<Status, Denied> {
+        self.peek(Fingerprint::new(client), cost).judge(cost)
+    }
+
+    fn take(&self, client: u64, cost: u64) -> Result<Allowed, Denied> {
+        self.check(&self.map.pin(), Fingerprint::new(client), cost)
     }
 }
 

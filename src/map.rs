@@ -41,6 +41,7 @@ use graveyard::Graveyard;
 use slot::{Fingerprint, Line};
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64 as Count;
 use table::{Found, Table};
 use upkeep::Sizes;
 use word::{Applied, Pointees, Step, Word};
@@ -110,6 +111,8 @@ pub struct Map<A: Algorithm> {
     shared: Option<CachePadded<Word>>,
     epoch: Epoch,
     graveyard: Arc<Graveyard>,
+    /// Migrations that have ended. For reports only, so the models do not steer it.
+    migrations: Count,
 }
 
 impl<A: Algorithm> Map<A> {
@@ -127,6 +130,7 @@ impl<A: Algorithm> Map<A> {
             shared: shared.then(|| CachePadded::new(Word::new())),
             epoch: Epoch::default(),
             graveyard: Arc::new(Graveyard::new()),
+            migrations: Count::new(0),
         })
     }
 
@@ -371,6 +375,11 @@ impl<A: Algorithm> Map<A> {
             // What was set aside for this table's clients was counted when the migration started.
             (root, Some(next)) => (next.claimed() + root.claimed()).saturating_sub(next.birth().reserved),
         }
+    }
+
+    /// How many migrations have ended.
+    pub fn migrations(&self) -> u64 {
+        self.migrations.load(Ordering::Relaxed)
     }
 
     /// Bytes held, what was retired and not yet freed included.

@@ -377,7 +377,7 @@ pub struct Excerpt {
 impl Excerpt {
     const MAX_LEN: usize = 32;
 
-    fn new(text: &str) -> Excerpt {
+    pub(crate) fn new(text: &str) -> Excerpt {
         let len = text.floor_char_boundary(Excerpt::MAX_LEN);
         let mut bytes = [0; Excerpt::MAX_LEN];
         bytes[..len].copy_from_slice(&text.as_bytes()[..len]);

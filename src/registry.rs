@@ -74,6 +74,11 @@ impl Receipt {
     /// The receipt of a call that was charged nothing.
     pub(crate) const NOTHING: Self = Self { limiter: None, tenancy: 0, fingerprint: 0, cost: 0 };
 
+    /// A receipt for `cost` of what this one is for.
+    pub(crate) fn part(&self, cost: u64) -> Self {
+        Self { cost: cost.min(self.cost), ..*self }
+    }
+
     /// Undoes the charge, which came to `charged`.
     pub(crate) fn give_back(self, charged: Charged) -> u64 {
         // Only a limiter that is being built or dropped holds the lock for writing, so there is never a wait: where this

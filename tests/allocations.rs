@@ -337,7 +337,7 @@ fn a_log_takes_8_bytes_an_event_and_gives_them_back() {
     // Less of them.
     for client in 0..100 {
         assert_eq!(limiter.refund(&client, 1), 1);
-        assert!(client > 50 || limiter.reset(&client) == (client > 0 || limiter.peek(&client).remaining() < 100));
+        assert!(client > 50 || limiter.reset(&client));
     }
     collect();
     assert!(limiter.memory_bytes() < bytes + 100 * log_bytes(100));
@@ -355,7 +355,7 @@ fn logs_come_back_though_only_another_client_calls() {
     let bytes = limiter.memory_bytes();
     for clients in [100, 20_000] {
         assert!((0..clients).all(|client| limiter.check_n(&client, 20).is_ok()));
-        assert!(limiter.memory_bytes() > bytes + clients * log_bytes(20));
+        assert!(limiter.memory_bytes() >= bytes + clients * log_bytes(20));
         clock.advance(Duration::from_secs(1));
         // One that is refused most of the time. The memory follows a piece a millisecond.
         for _ in 0..20_000 {
@@ -386,7 +386,7 @@ fn a_limiter_that_is_dropped_takes_its_logs_along() {
         limiter.refund(&2, 1);
         limiter.reset(&3);
         // One more in the midst of a migration.
-        let _ = (1000..1120).map(|client| limiter.allow(&client)).count();
+        (1000..1120).for_each(|client| _ = limiter.allow(&client));
     };
     const MODES: [WhenFull; 3] = [WhenFull::Deny, WhenFull::Allow, WhenFull::Shared];
     let all = || {
@@ -430,4 +430,35 @@ fn an_idle_session_holds_logs_back_until_it_ends() {
     }
     let held = limiter.memory_bytes() - bytes;
     assert!(held <= 10 * log_bytes(1000) + 1000 * log_bytes(1000), "{held} bytes");
+}
+
+#[cfg(feature = "tower")]
+#[test]
+fn telling_whose_request_it_is_allocates_nothing_for_a_token_or_an_address_whatever_the_headers() {
+    use http::{HeaderValue, Request};
+    use tollgate::http::Head;
+    use tollgate::http::client::{ApiKey, Bearer, ClientAddress, ForwardingHeader, Identify, Peer, Trust};
+
+    let address = ClientAddress::new().trust(Trust::hops(usize::MAX));
+    let forwarded = address.clone().header(ForwardingHeader::Forwarded);
+    let (key, token) = (ApiKey::new(), Bearer::new());
+    for hostile in [",", "10.0.0.1,", "for=10.0.0.1,", "_a,", "for=\"", "\\\"", "\"\\", ";", "a;", "x", "é"] {
+        let value = hostile.repeat(100_000);
+        let value = |start: &str| HeaderValue::from_bytes(format!("{start}{value}").as_bytes()).unwrap();
+        let mut request = Request::new(());
+        request.extensions_mut().insert(Peer([10, 0, 0, 1].into()));
+        for name in ["x-forwarded-for", "forwarded", "x-api-key"] {
+            request.headers_mut().append(name, value(""));
+            request.headers_mut().append(name, value(""));
+        }
+        request.headers_mut().append("authorization", value("Bearer "));
+        let head = Head::from(&request);
+        for clients in [&address as &dyn Identify, &forwarded, &token] {
+            assert_eq!(allocations(|| assert!(clients.identify(&head).is_some())), (0, 0), "{hostile}");
+        }
+        // A key shares the header's memory; what counts the two of them may be a few words.
+        let mut client = None;
+        let (count, bytes) = allocations(|| client = key.identify(&head));
+        assert!(client.is_some() && count <= 1 && bytes <= 64, "{hostile}: {count} with {bytes} bytes");
+    }
 }

@@ -5,8 +5,8 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader, Read};
-use std::net::TcpListener;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::Barrier;
 use std::thread;
@@ -51,7 +51,7 @@ impl Drop for Program {
 
 /// A running server, and one connection to it.
 struct Server {
-    _program: Program,
+    program: Program,
     first_line: String,
     url: String,
     client: Agent,
@@ -70,7 +70,7 @@ impl Server {
         let Some(url) = line.strip_prefix("listening on ").and_then(|rest| rest.split(',').next()) else {
             panic!("instead of a line with its address the server wrote {line:?}: {:?}", program.end());
         };
-        Self { url: url.to_owned(), _program: program, first_line: line, client: client() }
+        Self { url: url.to_owned(), program, first_line: line, client: client() }
     }
 
     fn try_get(&self, client: &Agent, path: &str, key: Option<&str>) -> Result<Reply, ureq::Error> {
@@ -78,9 +78,19 @@ impl Server {
         if let Some(key) = key {
             request = request.header("X-API-Key", key);
         }
-        let mut response = request.call()?;
-        let body = response.body_mut().read_to_string()?;
-        Ok(Reply { status: response.status().as_u16(), headers: response.headers().clone(), body })
+        Reply::read(request.call()?)
+    }
+
+    /// A request with one header.
+    fn get_with(&self, path: &str, name: &str, value: &str) -> Reply {
+        Reply::read(self.client.get(format!("{}{path}", self.url)).header(name, value).call().unwrap()).unwrap()
+    }
+
+    fn login(&self, user: &str, password: &str) -> Reply {
+        let form = serde_json::json!({ "user": user, "password": password }).to_string();
+        // The key is no way around a limit by address.
+        let request = self.client.post(format!("{}/login", self.url)).header("X-API-Key", password);
+        Reply::read(request.content_type("application/json").send(form).unwrap()).unwrap()
     }
 
     fn get(&self, path: &str, key: Option<&str>) -> Reply {
@@ -130,6 +140,11 @@ impl Server {
 }
 
 impl Reply {
+    fn read(mut response: ureq::http::Response<ureq::Body>) -> Result<Self, ureq::Error> {
+        let body = response.body_mut().read_to_string()?;
+        Ok(Self { status: response.status().as_u16(), headers: response.headers().clone(), body })
+    }
+
     fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(|value| value.to_str().unwrap())
     }
@@ -240,16 +255,119 @@ fn health_is_never_limited() {
 }
 
 #[test]
+fn five_wrong_passwords_are_all_and_right_ones_cost_nothing() {
+    let server = Server::start(TEN);
+    for _ in 0..7 {
+        let reply = server.login("ann", "open sesame");
+        assert_eq!((reply.status, &*reply.body), (200, r#"{"welcome":"ann"}"#));
+        assert_eq!(reply.header("x-ratelimit-remaining"), Some("5"));
+    }
+    for guess in 0..5 {
+        assert_eq!(server.login("ann", &format!("guess-{guess}")).status, 401);
+    }
+    let refused = server.login("ann", "open sesame");
+    assert_eq!((refused.status, &*refused.body), (429, REFUSAL));
+    let wait: u64 = refused.header("retry-after").unwrap().parse().unwrap();
+    assert!((1..=12).contains(&wait), "{wait}");
+    // The other limit is another one.
+    assert_eq!(server.status("/api/data", None), 200);
+}
+
+#[test]
+fn a_report_costs_as_much_as_five() {
+    let server = Server::start(TEN);
+    let start = Instant::now();
+    for left in ["5", "0"] {
+        assert_eq!(server.get("/api/report", Some("alice")).header("x-ratelimit-remaining"), Some(left));
+    }
+    for (path, whole) in [("/api/report", 1800), ("/api/data", 360)] {
+        let refused = server.get(path, Some("alice"));
+        assert_eq!(refused.status, 429);
+        let wait: u64 = refused.header("retry-after").unwrap().parse().unwrap();
+        assert!((whole - start.elapsed().as_secs()..=whole).contains(&wait), "{path}: {wait}");
+    }
+}
+
+#[test]
+fn an_app_from_another_origin_can_read_a_refusal() {
+    let server = Server::start(TEN);
+    server.drain("/api/data", None);
+    let refused = server.get_with("/api/data", "Origin", "https://app.example");
+    assert_eq!(refused.status, 429);
+    assert_eq!(refused.header("access-control-allow-origin"), Some("*"));
+    assert!(refused.header("access-control-expose-headers").unwrap().contains("retry-after"));
+}
+
+#[test]
+fn only_a_trusted_proxy_is_believed() {
+    let forwarded =
+        |server: &Server, n: usize| server.get_with("/api/data", "X-Forwarded-For", &format!("203.0.113.{n}")).status;
+    let server = Server::start(TEN);
+    let statuses: Vec<u16> = (0..12).map(|n| forwarded(&server, n)).collect();
+    assert_eq!(statuses, [[200; 10].as_slice(), &[429; 2]].concat());
+
+    let proxies = ["--trusted-proxy", "10.0.0.0/8", "--trusted-proxy", "127.0.0.0/8"];
+    let server = Server::start(&[TEN, &proxies].concat());
+    assert!((0..12).all(|n| forwarded(&server, n) == 200));
+}
+
+#[test]
+fn prometheus_finds_counts_and_no_keys() {
+    let server = Server::start(TEN);
+    server.drain("/api/data", Some("alice"));
+    let page = server.get("/metrics", None);
+    assert_eq!(page.status, 200);
+    for line in [
+        r#"tollgate_requests_total{policy="requests",outcome="allowed"} 10"#,
+        r#"tollgate_requests_total{policy="requests",outcome="refused"} 1"#,
+        r#"tollgate_clients{policy="requests"} 1"#,
+    ] {
+        assert!(page.body.lines().any(|found| found == line), "{line} is not in\n{}", page.body);
+    }
+    assert!(!page.body.contains("alice"), "{}", page.body);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_server_that_is_asked_to_end_answers_what_is_under_way() {
+    let server = Server::start(TEN);
+    let address = server.url.strip_prefix("http://").unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let form = r#"{"user":"ann","password":"open sesame"}"#;
+    let head = "POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n";
+    write!(stream, "{head}Content-Length: {}\r\n\r\n", form.len()).unwrap();
+    // The handler has asked for the body.
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    let mut line = String::new();
+    reader.read_line(&mut line).unwrap();
+    assert_eq!(line, "HTTP/1.1 100 Continue\r\n");
+
+    let pid = server.program.0.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    // Nobody new is let in.
+    while TcpStream::connect(address).is_ok() {
+        thread::sleep(Duration::from_millis(1));
+    }
+    stream.write_all(form.as_bytes()).unwrap();
+    let mut reply = String::new();
+    reader.read_to_string(&mut reply).unwrap();
+    assert!(reply.contains("HTTP/1.1 200 OK\r\n") && reply.ends_with(r#"{"welcome":"ann"}"#), "{reply}");
+    assert_eq!(server.program.end(), (Some(0), String::new()));
+}
+
+#[test]
 fn bad_starts_end_with_a_message() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let in_use = format!("error: cannot listen on {address}: ");
     let any = "--listen=127.0.0.1:0";
-    let cases: [(&[&str], i32, &str); 5] = [
+    let cases: [(&[&str], i32, &str); 6] = [
         (&[any, "--quota=0/s"], 2, "error: invalid value '0/s' for '--quota <QUOTA>': zero count: use at least 1\n"),
         (&[any, "--quota=nonsense"], 2, "error: invalid value 'nonsense' for '--quota <QUOTA>': no count: start with "),
         // Well-formed, and too fast for the engine.
         (&[any, "--quota=10/ns"], 1, "error: the rate of 10/ns is above "),
+        (&[any, "--trusted-proxy=10.0.0.0/33"], 2, "error: invalid value '10.0.0.0/33' for '--trusted-proxy <CIDR>': "),
         (&["--listen=nowhere"], 2, "error: invalid value 'nowhere' for '--listen <ADDR>': "),
         (&["--listen", &address], 1, &in_use),
     ];

@@ -1,18 +1,27 @@
 //! Many threads on few clients and on many, while the table grows, shrinks and moves all the time. Every token counts.
 
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Barrier, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
-use tollgate::{Allowed, Gate, Limiter, ManualClock, Quota, TokenBucket};
+use tollgate::{Algorithm, Allowed, Anchor, Clock, Gate, Limiter, ManualClock, Quota, TokenBucket};
 
 const THREADS: u64 = 8;
 
-type Manual = Limiter<TokenBucket, ManualClock>;
+type Manual<A> = Limiter<A, ManualClock>;
 
-fn limiter(text: &str, clock: &ManualClock) -> Manual {
-    let quota: Quota = text.parse().unwrap();
-    Limiter::token_bucket(quota).clock(clock.clone()).build().unwrap()
+/// Runs a generic function on a limiter of each window algorithm, and of each way to set it up: `f(limiter, arguments...)`.
+macro_rules! on_windows {
+    ($f:ident, $text:expr, $clock:expr $(, $argument:expr)*) => {
+        let (quota, clock): (Quota, &ManualClock) = ($text.parse().unwrap(), &$clock);
+        $f(&Limiter::sliding_log(quota).clock(clock.clone()).build().unwrap() $(, $argument)*);
+        for anchor in [Anchor::Aligned, Anchor::FirstRequest] {
+            $f(&Limiter::fixed_window(quota).anchor(anchor).clock(clock.clone()).build().unwrap() $(, $argument)*);
+            let counter = Limiter::sliding_counter(quota).anchor(anchor).clock(clock.clone());
+            $f(&counter.clone().build().unwrap() $(, $argument)*);
+            $f(&counter.strict().build().unwrap() $(, $argument)*);
+        }
+    };
 }
 
 /// A sequence of numbers that look random and are the same in every run.
@@ -34,7 +43,7 @@ struct Account {
 }
 
 /// Sweeps until a flag is set: so all clients move from table to table without end.
-fn sweep_until(done: &AtomicBool, limiter: &Manual) {
+fn sweep_until<A: Algorithm>(done: &AtomicBool, limiter: &Manual<A>) {
     while !done.load(Relaxed) {
         limiter.sweep();
     }
@@ -51,7 +60,7 @@ struct Work {
 }
 
 /// One thread's calls: charges of 1 to 5 tokens, and now and then a receipt given back, a refund, or a look.
-fn trade(limiter: &Manual, accounts: &[Account], thread: u64, work: Work) {
+fn trade<A: Algorithm>(limiter: &Manual<A>, accounts: &[Account], thread: u64, work: Work) {
     let mut numbers = Numbers(thread);
     let mut receipts: Vec<(usize, u64, Allowed)> = Vec::new();
     for call in 0..work.calls {
@@ -81,12 +90,11 @@ fn trade(limiter: &Manual, accounts: &[Account], thread: u64, work: Work) {
     }
 }
 
-fn tokens_are_conserved(clients: usize, work: Work) {
-    let limiter = limiter(&format!("{}/d", work.burst), &ManualClock::new());
+fn tokens_are_conserved<A: Algorithm>(limiter: &Manual<A>, clients: usize, work: Work) {
     let accounts: Vec<Account> = (0..clients).map(|_| Account::default()).collect();
     let (start, done) = (Barrier::new(THREADS as usize + 1), AtomicBool::new(false));
     thread::scope(|scope| {
-        let (limiter, accounts, start) = (&limiter, &accounts, &start);
+        let (accounts, start) = (&accounts, &start);
         let callers: Vec<_> = (0..THREADS)
             .map(|thread| {
                 scope.spawn(move || {
@@ -122,43 +130,54 @@ fn tokens_are_conserved(clients: usize, work: Work) {
     }
 }
 
+fn bucket(tokens: u64) -> Manual<TokenBucket> {
+    Limiter::token_bucket(Quota::per_day(tokens)).clock(ManualClock::new()).build().unwrap()
+}
+
 #[test]
 fn tokens_of_one_client_are_conserved() {
-    tokens_are_conserved(1, Work { calls: 300_000, strangers: 0, burst: 1_000_000 });
+    tokens_are_conserved(&bucket(1_000_000), 1, Work { calls: 300_000, strangers: 0, burst: 1_000_000 });
 }
 
 #[test]
 fn tokens_of_three_clients_are_conserved() {
-    tokens_are_conserved(3, Work { calls: 300_000, strangers: 0, burst: 300_000 });
+    tokens_are_conserved(&bucket(300_000), 3, Work { calls: 300_000, strangers: 0, burst: 300_000 });
 }
 
 #[test]
 fn tokens_of_few_clients_are_conserved_while_the_table_grows() {
-    tokens_are_conserved(1, Work { calls: 20_000, strangers: 10_000, burst: 100_000 });
-    tokens_are_conserved(3, Work { calls: 20_000, strangers: 10_000, burst: 100 });
+    tokens_are_conserved(&bucket(100_000), 1, Work { calls: 20_000, strangers: 10_000, burst: 100_000 });
+    tokens_are_conserved(&bucket(100), 3, Work { calls: 20_000, strangers: 10_000, burst: 100 });
 }
 
 #[test]
 fn tokens_of_many_clients_are_conserved() {
-    tokens_are_conserved(5_000, Work { calls: 60_000, strangers: 0, burst: 100 });
+    tokens_are_conserved(&bucket(100), 5_000, Work { calls: 60_000, strangers: 0, burst: 100 });
+}
+
+#[test]
+fn calls_in_windows_are_conserved() {
+    let clock = ManualClock::new();
+    on_windows!(tokens_are_conserved, "200/d", clock, 1, Work { calls: 20_000, strangers: 0, burst: 200 });
+    on_windows!(tokens_are_conserved, "200/d", clock, 3, Work { calls: 10_000, strangers: 2_000, burst: 200 });
+    on_windows!(tokens_are_conserved, "20/d", clock, 1_000, Work { calls: 10_000, strangers: 0, burst: 20 });
 }
 
 /// Time stands still until all clients are drained, and then leaps in the midst of their calls. Those who find a client
-/// drained at the old time, forget it as idle at the new one, and charge it all race here.
-#[test]
-fn forgetting_idle_clients_under_way_mints_and_loses_nothing() {
+/// drained at the old time, forget it as idle at the new one, and charge it all race here. The gate forgets nothing.
+fn forgetting_mints_and_loses_nothing<A: Algorithm>(
+    rounds: usize,
+    limiter: &Manual<A>,
+    gate: Gate<A, ManualClock>,
+    clock: &ManualClock,
+) {
     const CLIENTS: u64 = 3;
-    const ROUNDS: usize = 200;
-    let clock = ManualClock::new();
-    let limiter = limiter("10/s", &clock);
     let admitted: Vec<AtomicU64> = (0..CLIENTS).map(|_| AtomicU64::new(0)).collect();
     let done = AtomicBool::new(false);
-    // Forgets nothing.
-    let gate = Gate::token_bucket(Quota::per_second(10)).clock(clock.clone()).build().unwrap();
     let mut expected = 0;
     thread::scope(|scope| {
         for thread in 0..THREADS {
-            let (limiter, admitted, done) = (&limiter, &admitted, &done);
+            let (admitted, done) = (&admitted, &done);
             scope.spawn(move || {
                 for call in thread.. {
                     if done.load(Relaxed) {
@@ -172,7 +191,7 @@ fn forgetting_idle_clients_under_way_mints_and_loses_nothing() {
                 }
             });
         }
-        scope.spawn(|| sweep_until(&done, &limiter));
+        scope.spawn(|| sweep_until(&done, limiter));
         let mut drain = || {
             expected += (0..11).filter(|_| gate.allow()).count() as u64;
             while (0..CLIENTS).any(|client| limiter.peek(&client).remaining() > 0) {
@@ -180,7 +199,7 @@ fn forgetting_idle_clients_under_way_mints_and_loses_nothing() {
             }
         };
         drain();
-        for round in 0..ROUNDS {
+        for round in 0..rounds {
             // Half a refill, one all but a nanosecond, exactly one, and more than one.
             const STEPS: [u64; 4] = [500_000_000, 999_999_999, 1_000_000_000, 2_500_000_000];
             clock.advance(Duration::from_nanos(STEPS[round % STEPS.len()]));
@@ -189,6 +208,164 @@ fn forgetting_idle_clients_under_way_mints_and_loses_nothing() {
         done.store(true, Relaxed);
     });
     assert_eq!(admitted.into_iter().map(AtomicU64::into_inner).collect::<Vec<_>>(), [expected; CLIENTS as usize]);
+}
+
+#[test]
+fn forgetting_idle_clients_under_way_mints_and_loses_nothing() {
+    let quota = Quota::per_second(10);
+    macro_rules! forgetting {
+        ($rounds:expr, $algorithm:ident $(, $method:ident($($argument:expr)?))*) => {
+            let clock = ManualClock::new();
+            let limiter = Limiter::$algorithm(quota)$(.$method($($argument)?))*.clock(clock.clone()).build().unwrap();
+            let gate = Gate::$algorithm(quota)$(.$method($($argument)?))*.clock(clock.clone()).build().unwrap();
+            forgetting_mints_and_loses_nothing($rounds, &limiter, gate, &clock);
+        };
+    }
+    forgetting!(200, token_bucket);
+    forgetting!(40, sliding_log);
+    for anchor in [Anchor::Aligned, Anchor::FirstRequest] {
+        forgetting!(40, fixed_window, anchor(anchor));
+        forgetting!(40, sliding_counter, anchor(anchor));
+        forgetting!(40, sliding_counter, anchor(anchor), strict());
+    }
+}
+
+/// An admitted call: the clock before it and after it. Its own instant lies between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Passed {
+    before: u64,
+    after: u64,
+}
+
+/// The window of the limiters below, in nanoseconds.
+const WINDOW: u64 = 1_000_000_000;
+const LIMIT: usize = 100;
+
+/// Eight threads call, and give some of it back, while time goes on in steps of all sizes, and another one sweeps. Returns
+/// what each of three clients got and kept.
+fn hammer<A: Algorithm>(limiter: &Manual<A>, clock: &ManualClock) -> Vec<Vec<Passed>> {
+    const CLIENTS: usize = 3;
+    const STEPS: [u64; 8] = [WINDOW / 3, 1, WINDOW / 10, WINDOW / 2, WINDOW - 1, WINDOW / 10, WINDOW / 7, 3 * WINDOW];
+    let passed: Vec<Mutex<Vec<Passed>>> = (0..CLIENTS).map(|_| Mutex::default()).collect();
+    let (calls, done) = (AtomicU64::new(0), AtomicBool::new(false));
+    thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (passed, calls, done) = (&passed, &calls, &done);
+            scope.spawn(move || {
+                let mut numbers = Numbers(thread);
+                let mut receipts: Vec<(usize, Passed, Allowed)> = Vec::new();
+                let mut kept: Vec<(usize, Passed)> = Vec::new();
+                while !done.load(Relaxed) {
+                    let client = numbers.below(CLIENTS as u64) as usize;
+                    let before = clock.now();
+                    let decision = limiter.check(&client);
+                    let passed = Passed { before, after: clock.now() };
+                    match decision {
+                        Ok(receipt) if numbers.below(4) == 0 => receipts.push((client, passed, receipt)),
+                        Ok(_) => kept.push((client, passed)),
+                        Err(_) => {}
+                    }
+                    if numbers.below(8) == 0
+                        && let Some((client, passed, receipt)) = receipts.pop()
+                        && receipt.give_back() == 0
+                    {
+                        kept.push((client, passed));
+                    }
+                    if numbers.below(64) == 0 {
+                        let _ = limiter.check(&numbers.below(u64::MAX >> 33));
+                    }
+                    calls.fetch_add(1, Relaxed);
+                }
+                let rest = receipts.into_iter().map(|(client, at, _)| (client, at));
+                kept.into_iter().chain(rest).for_each(|(client, at)| passed[client].lock().unwrap().push(at));
+            });
+        }
+        scope.spawn(|| sweep_until(&done, limiter));
+        for step in 0..120 {
+            clock.advance(Duration::from_nanos(STEPS[step % STEPS.len()]));
+            // Now and then time goes on before anybody has called.
+            let enough = calls.load(Relaxed) + [0, 40, 400][step % 3];
+            while calls.load(Relaxed) < enough {
+                thread::yield_now();
+            }
+        }
+        done.store(true, Relaxed);
+    });
+    passed.into_iter().map(|passed| passed.into_inner().unwrap()).collect()
+}
+
+/// No stretch of one window holds more than `most` calls, and no run of aligned windows more than the limit for each.
+fn never_exceed(mut passed: Vec<Passed>, most: usize, aligned: bool) {
+    passed.sort_unstable();
+    assert!(passed.len() > 10 * LIMIT, "{} calls passed: too few to tell anything", passed.len());
+    for (i, first) in passed.iter().enumerate() {
+        let within =
+            |end: u64| passed[i..].iter().take_while(|call| call.before < end).filter(|call| call.after < end).count();
+        let admitted = within(first.before + WINDOW);
+        assert!(admitted <= most, "{admitted} calls in one window from {first:?}");
+        if aligned && (i == 0 || passed[i - 1].before < first.before) {
+            for windows in 1..=3 {
+                let end = (first.before / WINDOW + windows) * WINDOW;
+                let admitted = within(end);
+                assert!(admitted <= LIMIT * windows as usize, "{admitted} calls in {windows} windows up to {end}");
+            }
+        }
+    }
+}
+
+#[test]
+fn no_window_passes_more_than_the_limit_while_clients_move_and_time_goes_on() {
+    let quota = Quota::per_second(LIMIT as u64);
+    macro_rules! hammer {
+        ($most:expr, $aligned:expr, $algorithm:ident $(, $method:ident($($argument:expr)?))*) => {
+            let clock = ManualClock::new();
+            let limiter = Limiter::$algorithm(quota)$(.$method($($argument)?))*.clock(clock.clone()).build().unwrap();
+            hammer(&limiter, &clock).into_iter().for_each(|passed| never_exceed(passed, $most, $aligned));
+        };
+    }
+    hammer!(LIMIT, false, sliding_log);
+    for anchor in [Anchor::Aligned, Anchor::FirstRequest] {
+        let aligned = anchor == Anchor::Aligned;
+        hammer!(2 * LIMIT, aligned, fixed_window, anchor(anchor));
+        hammer!(2 * LIMIT, aligned, sliding_counter, anchor(anchor));
+        hammer!(2 * LIMIT, aligned, sliding_counter, anchor(anchor), strict());
+    }
+}
+
+/// By the real clock: eight threads call and one sweeps.
+#[test]
+fn a_log_admits_no_more_than_its_limit_in_any_second() {
+    let limiter = Limiter::sliding_log(Quota::per_second(LIMIT as u64)).build().unwrap();
+    let (built, time) = (Instant::now(), Duration::from_secs(3));
+    let call_while_time_lasts = || {
+        let mut passed = Vec::new();
+        while built.elapsed() < time {
+            let before = built.elapsed().as_nanos() as u64;
+            if limiter.allow("client") {
+                passed.push(Passed { before, after: built.elapsed().as_nanos() as u64 });
+            }
+        }
+        passed
+    };
+    let passed: Vec<Passed> = thread::scope(|scope| {
+        scope.spawn(|| {
+            while built.elapsed() < time {
+                limiter.sweep();
+            }
+        });
+        let callers: Vec<_> = (0..THREADS).map(|_| scope.spawn(call_while_time_lasts)).collect();
+        callers.into_iter().flat_map(|caller| caller.join().unwrap()).collect()
+    });
+    let mut passed = passed;
+    passed.sort_unstable();
+    // Two clocks are read here, which may go a millionth apart.
+    let second = WINDOW - WINDOW / 1_000_000;
+    for (i, first) in passed.iter().enumerate() {
+        let within = passed[i..].iter().take_while(|call| call.before < first.before + second);
+        let admitted = within.filter(|call| call.after < first.before + second).count();
+        assert!(admitted <= LIMIT, "{admitted} calls in one second from {first:?}");
+    }
+    assert!(passed.len() >= 2 * LIMIT, "{} calls in three seconds", passed.len());
 }
 
 /// By the real clock, and with more threads than the machine has processors.

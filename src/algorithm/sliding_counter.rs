@@ -306,6 +306,10 @@ impl Algorithm for SlidingCounter {
         2 * self.windows.period
     }
 
+    fn window(&self) -> u64 {
+        self.windows.period
+    }
+
     #[inline]
     fn snapshot(&self, payload: u64, now: u64, _: u64) -> Snapshot {
         let Windows { period, offset, grain, .. } = self.windows;

@@ -162,6 +162,7 @@ impl<A: Algorithm> Map<A> {
         if self.root.compare_exchange(old, new, Ordering::Release, Ordering::Relaxed).is_err() {
             return;
         }
+        self.migrations.fetch_add(1, Ordering::Relaxed);
         let graveyard = self.graveyard.clone();
         graveyard.expect(table.bytes());
         // SAFETY: the root was the only way to the table, and the exchange happens once. The box is the one that `new` or

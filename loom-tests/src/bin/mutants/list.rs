@@ -9,6 +9,7 @@ const ROOM: &str = "src/map/room.rs";
 const MAP: &str = "src/map.rs";
 const MIGRATION: &str = "src/map/migration.rs";
 const GRAVEYARD: &str = "src/map/graveyard.rs";
+const TOGETHER: &str = "src/all_or_nothing.rs";
 const TSC: &str = "src/clock/tsc.rs";
 const TIMELINE: &str = "src/clock/timeline.rs";
 const BUCKET: &str = "src/algorithm/token_bucket.rs";
@@ -398,6 +399,20 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         text: r#"(charged <= full + self.capacity).then_some(charged)"#,
         with: r#"(charged <= full + self.capacity + 1).then_some(charged)"#,
         models: &["word"],
+    },
+    Mutation {
+        name: "together: a refused call keeps what it took",
+        file: TOGETHER,
+        text: r#"groups.iter().zip(taken).for_each(|((part, _), (_, held))| part.give_back(held));"#,
+        with: r#"drop(taken);"#,
+        models: &["together"],
+    },
+    Mutation {
+        name: "together: each call takes in the order of its own list",
+        file: TOGETHER,
+        text: r#"let groups: Few<(&P, u64)> = groups(parts).collect();"#,
+        with: r#"let groups: Few<(&P, u64)> = parts.iter().map(|part| (part, part.cost())).collect();"#,
+        models: &["together"],
     },
     Mutation {
         name: "clock: the time of the comparison loads relaxed",

@@ -1,0 +1,103 @@
+//! [`Refusal`], and the response that it becomes.
+
+use super::accept::Form;
+use super::decision::{Answer, Decision};
+use super::headers::{Headers, whole_seconds};
+use super::{Head, grpc};
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderValue, Response, StatusCode};
+use std::fmt::Write;
+use std::time::Duration;
+
+/// Why a request was not let through.
+///
+/// Passed to a [hook](super::RateLimitLayerBuilder::respond) that makes another response of it. Nothing in it tells who the
+/// client is, except for the request itself.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Refusal<'a> {
+    /// The request.
+    pub head: Head<'a>,
+    /// What the policies of this layer said; without answers if the client is not known.
+    pub decision: &'a Decision,
+    /// What the client is told to wait: the longest wait of the policies that refuse, and the jitter. `None` where no wait
+    /// helps: a policy can never admit the cost, or the client is not known.
+    pub retry_after: Option<Duration>,
+    headers: Headers,
+}
+
+impl<'a> Refusal<'a> {
+    pub(super) fn new(head: Head<'a>, decision: &'a Decision, retry_after: Option<Duration>, headers: Headers) -> Self {
+        Self { head, decision, retry_after, headers }
+    }
+
+    /// The policies that refuse.
+    pub fn violated(&self) -> impl Iterator<Item = &'a Answer> {
+        self.decision.answers().filter(|answer| answer.refuses())
+    }
+
+    /// 429 Too Many Requests, or 403 Forbidden for a client who is not known.
+    pub fn status(&self) -> StatusCode {
+        if self.violated().next().is_some() { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::FORBIDDEN }
+    }
+
+    /// The wait in whole seconds, for `Retry-After`: rounded up, and at least 1.
+    pub fn retry_after_seconds(&self) -> Option<u64> {
+        self.retry_after.map(|wait| whole_seconds(wait).max(1))
+    }
+
+    /// The response that is sent unless a hook makes another one: for gRPC a response that is trailers only, or else
+    /// `application/problem+json` (RFC 9457) or `text/plain`, whichever is preferred by `Accept`.
+    pub fn into_response(self) -> Response<Bytes> {
+        let mut response = match grpc::content_type(self.head.headers()) {
+            Some(content_type) => grpc::respond(&self, content_type),
+            None => self.respond(Form::preferred(self.head.headers())),
+        };
+        // RFC 6585: a 429 must not be stored. A cache would go on to refuse a client who may call again.
+        response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        self.headers.write(self.decision, response.headers_mut());
+        response
+    }
+
+    fn respond(&self, form: Form) -> Response<Bytes> {
+        let (content_type, body) = match form {
+            Form::Problem => ("application/problem+json", self.problem()),
+            Form::Text => ("text/plain; charset=utf-8", self.message() + "\n"),
+        };
+        let mut response = Response::new(body.into());
+        *response.status_mut() = self.status();
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+        if let Some(seconds) = self.retry_after_seconds() {
+            response.headers_mut().insert(RETRY_AFTER, seconds.into());
+        }
+        response
+    }
+
+    /// A sentence about the refusal.
+    pub(super) fn message(&self) -> String {
+        match (self.status(), self.retry_after_seconds()) {
+            (StatusCode::FORBIDDEN, _) => "The client of this request is not known.".into(),
+            (_, Some(1)) => "Rate limit exceeded. Retry after 1 second.".into(),
+            (_, Some(seconds)) => format!("Rate limit exceeded. Retry after {seconds} seconds."),
+            (_, None) => "This request costs more than its limit ever allows.".into(),
+        }
+    }
+
+    fn problem(&self) -> String {
+        let (status, detail) = (self.status(), self.message());
+        let (kind, title) = match status {
+            StatusCode::FORBIDDEN => ("about:blank", "Forbidden"),
+            _ => ("https://iana.org/assignments/http-problem-types#quota-exceeded", "Request quota exceeded"),
+        };
+        // Nothing here needs an escape: names are restricted to what does not.
+        let mut json =
+            format!(r#"{{"type":"{kind}","title":"{title}","status":{},"detail":"{detail}""#, status.as_u16());
+        for (nth, answer) in self.violated().enumerate() {
+            let before = if nth == 0 { r#","violated-policies":["# } else { "," };
+            let _ = write!(json, r#"{before}"{}""#, answer.policy());
+        }
+        json.push_str(if self.violated().next().is_some() { "]}" } else { "}" });
+        json
+    }
+}
