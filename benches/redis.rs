@@ -180,6 +180,11 @@ fn main() -> ExitCode {
     println!("{table}");
     let (fast, cheap) = (worst >= TARGET, cached < CACHED_TARGET);
     println!("token bucket, of INCR + EXPIRE at worst: {worst:.2} (at least {TARGET}: {})", verdict(fast));
-    println!("a refusal from the cache: {} ns (below {}: {})", cached.as_nanos(), CACHED_TARGET.as_nanos(), verdict(cheap));
+    println!(
+        "a refusal from the cache: {} ns (below {}: {})",
+        cached.as_nanos(),
+        CACHED_TARGET.as_nanos(),
+        verdict(cheap)
+    );
     if fast && cheap { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -210,13 +210,41 @@ impl Snapshot {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Any {
-    TokenBucket { limit: u64, unit: u64, multiplier: u64, shift: u8 },
-    FixedWindow { limit: u64, period: u64, offset: u64, grain: u8 },
-    SlidingCounter { limit: u64, period: u64, offset: u64, grain: u8, strict: bool },
-    SlidingLog { limit: u32, remaining: u32, window: u64, retry_at: u64 },
-    NoRoom { limit: u64, wait: u64 },
+    TokenBucket {
+        limit: u64,
+        unit: u64,
+        multiplier: u64,
+        shift: u8,
+    },
+    FixedWindow {
+        limit: u64,
+        period: u64,
+        offset: u64,
+        grain: u8,
+    },
+    SlidingCounter {
+        limit: u64,
+        period: u64,
+        offset: u64,
+        grain: u8,
+        strict: bool,
+    },
+    SlidingLog {
+        limit: u32,
+        remaining: u32,
+        window: u64,
+        retry_at: u64,
+    },
+    NoRoom {
+        limit: u64,
+        wait: u64,
+    },
     #[cfg(feature = "redis")]
-    Told { limit: u64, remaining: u64, retry_after: u64 },
+    Told {
+        limit: u64,
+        remaining: u64,
+        retry_after: u64,
+    },
 }
 
 impl Any {

@@ -67,4 +67,4 @@ pub use error::{CheckAllError, SetupError, StoreError, Trouble};
 pub use limiter::SharedLimiter;
 pub use stats::Stats;
 pub use store::Store;
-pub use together::{AllAllowed, Demand, SomeDenied, check_all};
+pub use together::{Demand, check_all};

@@ -1,20 +1,27 @@
 //! The routes, and the limits around them.
 
 use crate::race::{self, CheckThenAct};
+use crate::shared::{self, Left, Shared};
 use axum::http::header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
 use axum::http::{Method, Response, StatusCode};
 use axum::routing::{get, post};
-use axum::{Json, Router, body::Bytes};
+use axum::{Extension, Json, Router, body::Bytes};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::{Value, json};
 use std::error::Error;
 use std::sync::Arc;
+use std::time::Duration;
 use tollgate::http::client::{ApiKey, ClientAddress, Identify, Network, Trust};
 use tollgate::http::{Decision, Headers, Policy, RateLimitLayer, Refusal, Reset};
 use tollgate::{Limiter, Quota};
 use tower_http::cors::{Any, CorsLayer};
 
-pub fn new(quota: Quota, trusted_proxies: Vec<Network>) -> Result<Router, Box<dyn Error>> {
+/// The store is at an address, and has so long for each decision.
+pub fn new(
+    quota: Quota,
+    trusted_proxies: Vec<Network>,
+    store: Option<(String, Duration)>,
+) -> Result<Router, Box<dyn Error>> {
     // Whoever invents keys becomes many clients. The bound keeps that to some tens of megabytes; while a million clients
     // are live, new ones are refused, and those already known notice nothing.
     let requests = Limiter::token_bucket(quota).max_keys(1_000_000).build()?;
@@ -25,11 +32,17 @@ pub fn new(quota: Quota, trusted_proxies: Vec<Network>) -> Result<Router, Box<dy
     let address = ClientAddress::new().trust(Trust::networks(trusted_proxies));
     let client: Arc<dyn Identify> = Arc::new(ApiKey::new().or(address.clone()));
 
-    let limits = RateLimitLayer::builder()
-        .policy(Policy::new("requests", requests).path("/api/*").cost_by(|head| match head.uri().path() {
-            "/api/report" => 5,
-            _ => 1,
-        }))
+    // With a store, the first of the two limits is that of all instances.
+    let shared = store.map(|(address, budget)| Shared::new(&address, budget, quota, client.clone())).transpose()?;
+    let requests = Policy::new("requests", requests).path("/api/*").cost_by(|head| match head.uri().path() {
+        "/api/report" => 5,
+        _ => 1,
+    });
+    let limits = match &shared {
+        None => RateLimitLayer::builder().policy(requests),
+        Some(_) => RateLimitLayer::builder(),
+    };
+    let limits = limits
         .policy(Policy::new("passwords", passwords).path("/login").by(address).failures_only())
         .identify(client.clone())
         .headers(Headers::x_rate_limit(Reset::After).on_every_response())
@@ -50,14 +63,22 @@ pub fn new(quota: Quota, trusted_proxies: Vec<Network>) -> Result<Router, Box<dy
         page.render()
     };
 
-    Ok(Router::new()
+    let api = Router::new()
         .route("/api/data", get(data))
         .route("/api/data-safe", get(data))
-        .route("/api/report", get(report))
+        .route("/api/report", get(report));
+    let (api, race) = match shared {
+        None => {
+            let race = get(race::data_unsafe).with_state(CheckThenAct::new(quota, client));
+            (api, Router::new().route("/api/data-unsafe", race))
+        }
+        Some(shared) => (shared.around(api), shared.race()),
+    };
+    Ok(api
         .route("/login", post(login))
         // All that is above is limited, and what is below is not.
         .route_layer(limits)
-        .route("/api/data-unsafe", get(race::data_unsafe).with_state(CheckThenAct::new(quota, client)))
+        .merge(race)
         .route("/health", get(async || Json(json!({ "status": "ok" }))))
         .route("/metrics", get(metrics))
         .layer(cors))
@@ -65,12 +86,12 @@ pub fn new(quota: Quota, trusted_proxies: Vec<Network>) -> Result<Router, Box<dy
 
 /// The layer has decided and taken the token in one atomic step: however many requests of a client come at once, on
 /// whatever threads, no more get here than it has tokens.
-async fn data(decision: Decision) -> Json<Value> {
-    Json(json!({ "data": "hello", "remaining": decision.remaining() }))
+async fn data(decision: Decision, left: Option<Extension<Left>>) -> Json<Value> {
+    Json(json!({ "data": "hello", "remaining": shared::left(left).or(decision.remaining()) }))
 }
 
-async fn report(decision: Decision) -> Json<Value> {
-    Json(json!({ "report": "all is well", "remaining": decision.remaining() }))
+async fn report(decision: Decision, left: Option<Extension<Left>>) -> Json<Value> {
+    Json(json!({ "report": "all is well", "remaining": shared::left(left).or(decision.remaining()) }))
 }
 
 /// A wrong password stays charged, and a right one is given back. An address that is out of guesses is refused whatever it

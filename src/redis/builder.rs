@@ -141,7 +141,10 @@ impl StoreBuilder {
 
 impl fmt::Debug for StoreBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StoreBuilder").field("prefix", &self.prefix).field("budget", &self.budget).finish_non_exhaustive()
+        f.debug_struct("StoreBuilder")
+            .field("prefix", &self.prefix)
+            .field("budget", &self.budget)
+            .finish_non_exhaustive()
     }
 }
 

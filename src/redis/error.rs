@@ -1,8 +1,7 @@
 //! What can go wrong: [`SetupError`] before the first decision, [`StoreError`] where the store gives no answer, and
 //! [`CheckAllError`] for decisions over several limits.
 
-use super::together::SomeDenied;
-use crate::{BuildError, Quota, QuotaError};
+use crate::{BuildError, Quota, QuotaError, SomeDenied};
 use std::error::Error;
 use std::fmt;
 use std::time::Duration;
@@ -56,7 +55,9 @@ impl fmt::Display for SetupError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Address(error) => write!(f, "no address of a store: {error}: write redis://host:port/"),
-            Self::Zero(what) => write!(f, "{what} is zero, so the store would never be asked: allow a few milliseconds"),
+            Self::Zero(what) => {
+                write!(f, "{what} is zero, so the store would never be asked: allow a few milliseconds")
+            }
             Self::Name(name) => write!(
                 f,
                 "{name:?} cannot be part of a key's name: use visible characters without braces, at least one"

@@ -334,6 +334,9 @@ impl Core {
 
 impl fmt::Debug for SharedLimiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SharedLimiter").field("name", &self.core.name).field("rule", &self.core.rule).finish_non_exhaustive()
+        f.debug_struct("SharedLimiter")
+            .field("name", &self.core.name)
+            .field("rule", &self.core.rule)
+            .finish_non_exhaustive()
     }
 }

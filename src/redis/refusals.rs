@@ -78,7 +78,9 @@ impl Refusals {
     pub(super) fn forget(&self, client: u64) {
         let Some(set) = self.set(client) else { return };
         let mut set = set.lock().unwrap_or_else(PoisonError::into_inner);
-        set.iter_mut().filter(|place| place.is_some_and(|there| there.client == client)).for_each(|place| *place = None);
+        set.iter_mut()
+            .filter(|place| place.is_some_and(|there| there.client == client))
+            .for_each(|place| *place = None);
     }
 
     fn set(&self, client: u64) -> Option<&Mutex<[Option<Refusal>; WAYS]>> {
@@ -111,7 +113,8 @@ mod tests {
 
     #[test]
     fn a_full_set_gives_up_what_ends_first() {
-        let (rule, cache) = (Rule::fixed_window(Quota::per_second(1), crate::Anchor::Aligned).unwrap(), Refusals::new(4));
+        let (rule, cache) =
+            (Rule::fixed_window(Quota::per_second(1), crate::Anchor::Aligned).unwrap(), Refusals::new(4));
         for client in [3, 1, 4, 5, 9] {
             let state = State::FixedWindow { count: 1, start: client * 1000 };
             cache.remember(&rule, client, 1, state, client * 1000, 0);

@@ -59,21 +59,47 @@ pub(super) struct Rule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Parts of a token, and how many of them a microsecond refills.
-    TokenBucket { parts: u64, refill: u64 },
-    FixedWindow { period: u64, anchor: Anchor },
-    SlidingCounter { period: u64, anchor: Anchor, strict: bool },
-    SlidingLog { window: u64 },
+    TokenBucket {
+        parts: u64,
+        refill: u64,
+    },
+    FixedWindow {
+        period: u64,
+        anchor: Anchor,
+    },
+    SlidingCounter {
+        period: u64,
+        anchor: Anchor,
+        strict: bool,
+    },
+    SlidingLog {
+        window: u64,
+    },
 }
 
 /// What a script knows of a client, brought up to the instant of the decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// Parts used, and when that was so.
-    TokenBucket { used: u64, at: u64 },
-    FixedWindow { count: u64, start: u64 },
-    SlidingCounter { current: u64, previous: u64, start: u64 },
+    TokenBucket {
+        used: u64,
+        at: u64,
+    },
+    FixedWindow {
+        count: u64,
+        start: u64,
+    },
+    SlidingCounter {
+        current: u64,
+        previous: u64,
+        start: u64,
+    },
     /// Events that count, the instant of the newest, and of the one that has to end for the decision's cost to fit.
-    SlidingLog { count: u64, newest: u64, in_the_way: u64 },
+    SlidingLog {
+        count: u64,
+        newest: u64,
+        in_the_way: u64,
+    },
 }
 
 impl State {

@@ -1,4 +1,5 @@
-//! What a store counts.
+//! What a store counts, for [`Store::stats`](super::Store::stats) and, with the feature `metrics`, through the facade of that
+//! name. Neither says who a client is.
 
 use super::error::Trouble;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -35,7 +36,11 @@ impl Stats {
 
     /// How often the store gave no answer, for any cause but [`Trouble::Paused`], where it was not asked.
     pub fn all_failures(&self) -> u64 {
-        Trouble::ALL.into_iter().filter(|&trouble| trouble != Trouble::Paused).map(|trouble| self.failures(trouble)).sum()
+        Trouble::ALL
+            .into_iter()
+            .filter(|&trouble| trouble != Trouble::Paused)
+            .map(|trouble| self.failures(trouble))
+            .sum()
     }
 }
 
@@ -61,10 +66,14 @@ pub(super) struct Counters {
 impl Counters {
     pub(super) fn count(&self, what: Count) {
         self.counts[what as usize].fetch_add(1, Relaxed);
+        #[cfg(feature = "metrics")]
+        facade::count(what);
     }
 
     pub(super) fn failure(&self, trouble: Trouble) {
         self.failures[trouble as usize].fetch_add(1, Relaxed);
+        #[cfg(feature = "metrics")]
+        facade::failure(trouble);
     }
 
     pub(super) fn stats(&self) -> Stats {
@@ -80,5 +89,30 @@ impl Counters {
             breaks: count(Count::Breaks),
             failures: self.failures.each_ref().map(|failures| failures.load(Relaxed)),
         }
+    }
+}
+
+#[cfg(feature = "metrics")]
+mod facade {
+    use super::{Count, Trouble};
+    use metrics::counter;
+
+    pub(super) fn count(what: Count) {
+        let answer = |outcome: &'static str| counter!("tollgate_store_answers_total", "outcome" => outcome);
+        match what {
+            Count::Allowed => answer("allowed"),
+            Count::Denied => answer("refused"),
+            Count::Never => answer("never"),
+            Count::Unavailable => answer("unavailable"),
+            Count::FromCache => counter!("tollgate_store_cached_total"),
+            Count::WithoutStore => counter!("tollgate_store_fallbacks_total"),
+            Count::Reloads => counter!("tollgate_store_reloads_total"),
+            Count::Breaks => counter!("tollgate_store_breaks_total"),
+        }
+        .increment(1);
+    }
+
+    pub(super) fn failure(trouble: Trouble) {
+        counter!("tollgate_store_failures_total", "trouble" => trouble.name()).increment(1);
     }
 }

@@ -177,8 +177,11 @@ impl Shared {
         }
         let script = script(parts.iter().map(|part| part.rule.algorithm()));
         let keys: Vec<String> = parts.iter().map(|part| part.name.clone()).collect();
-        let Answer { value, loaded } =
-            self.link.run(script, &keys, &self.arguments(action, time, parts)).await.map_err(|error| trouble_of(&error))?;
+        let Answer { value, loaded } = self
+            .link
+            .run(script, &keys, &self.arguments(action, time, parts))
+            .await
+            .map_err(|error| trouble_of(&error))?;
         if loaded {
             self.counters.count(Count::Reloads);
         }

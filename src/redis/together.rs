@@ -4,8 +4,8 @@ use super::SharedLimiter;
 use super::error::CheckAllError;
 use super::name::tag_of;
 use super::store::{Action, Part, Reply};
-use crate::{Allowed, Denied, Reason, Status};
-use std::error::Error;
+use crate::few::Few;
+use crate::{AllAllowed, Allowed, Denied, SomeDenied, Status};
 use std::fmt;
 use std::time::Duration;
 
@@ -57,7 +57,10 @@ impl fmt::Debug for Demand<'_> {
 /// ```
 ///
 /// The order in which demands are listed changes no answer. A limit that is listed more than once, with the same client and
-/// tag, is asked for the sum. No demands at all are allowed.
+/// tag, is asked for the sum, and each of its answers speaks of that. No demands at all are allowed. Where a limit is known to
+/// refuse, by its cache of refusals, the store is not asked, and the outcomes of the others state their whole limit.
+///
+/// To undo a charge, see [`SharedLimiter::give_back`]: [`AllAllowed::give_back`] does nothing for what the store charged.
 ///
 /// While the store is away, each limit answers as it would alone; the call passes if all let it, and local limiters get back
 /// what they were charged if not.
@@ -75,7 +78,7 @@ pub fn check_all<'a>(
 }
 
 async fn decide(demands: &[Demand<'_>]) -> Result<AllAllowed, CheckAllError> {
-    let Some(first) = demands.first() else { return Ok(AllAllowed(Vec::new())) };
+    let Some(first) = demands.first() else { return Ok(AllAllowed(Few::new())) };
     let store = first.limiter.store();
     if demands.iter().any(|demand| !demand.limiter.store().is(store)) {
         return Err(CheckAllError::Stores);
@@ -97,7 +100,7 @@ async fn decide(demands: &[Demand<'_>]) -> Result<AllAllowed, CheckAllError> {
     match outcomes {
         Ok(allowed) => {
             sums.iter().for_each(|sum| sum.limiter.core().count(None));
-            Ok(AllAllowed(allowed))
+            Ok(AllAllowed(allowed.into_iter().collect()))
         }
         Err(outcomes) => {
             let refusals = outcomes.iter().zip(&sums).filter_map(|(outcome, sum)| Some((outcome.as_ref().err()?, sum)));
@@ -192,70 +195,3 @@ fn status(allowed: Allowed) -> Status {
 fn status_of(allowed: &Allowed) -> Status {
     Status { snapshot: allowed.snapshot }
 }
-
-/// Every limit let the call pass, and was charged.
-#[derive(Debug)]
-pub struct AllAllowed(Vec<Allowed>);
-
-impl AllAllowed {
-    /// What each limit answered, in the order in which the demands were listed.
-    pub fn iter(&self) -> impl Iterator<Item = &Allowed> {
-        self.0.iter()
-    }
-}
-
-impl IntoIterator for AllAllowed {
-    type Item = Allowed;
-    type IntoIter = std::vec::IntoIter<Allowed>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.0.into_iter()
-    }
-}
-
-/// At least one limit refused the call, and none was charged.
-#[derive(Clone, Debug)]
-pub struct SomeDenied(Vec<Result<Status, Denied>>);
-
-impl SomeDenied {
-    /// What each limit said, in the order in which the demands were listed: [`Denied`] where it refused, or else what is
-    /// left there. Where a refusal was known without asking the store, the others state their whole limit.
-    ///
-    /// A limit that was listed more than once speaks of the sum each time.
-    pub fn outcomes(&self) -> impl Iterator<Item = Result<&Status, &Denied>> {
-        self.0.iter().map(Result::as_ref)
-    }
-
-    /// The refusals, each with its place in the list of demands, from 0.
-    pub fn denied(&self) -> impl Iterator<Item = (usize, &Denied)> {
-        self.outcomes().enumerate().filter_map(|(place, outcome)| Some((place, outcome.err()?)))
-    }
-
-    /// The longest wait of the limits that refused: after it the same call succeeds, if nobody else calls.
-    ///
-    /// `None` where one of them can never be met.
-    pub fn retry_after(&self) -> Option<Duration> {
-        self.denied()
-            .map(|(_, denied)| denied.retry_after())
-            .try_fold(Duration::ZERO, |longest, wait| Some(longest.max(wait?)))
-    }
-
-    /// Why the call was refused: [`Reason::Never`] if that is true of any limit, or else [`Reason::Limited`] if that is, or
-    /// else [`Reason::Unavailable`].
-    pub fn reason(&self) -> Reason {
-        let any = |reason| self.denied().any(|(_, denied)| denied.reason() == reason);
-        [Reason::Never, Reason::Limited].into_iter().find(|&reason| any(reason)).unwrap_or(Reason::Unavailable)
-    }
-}
-
-impl fmt::Display for SomeDenied {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (refusing, all) = (self.denied().count(), self.0.len());
-        match self.retry_after() {
-            Some(wait) => write!(f, "refused by {refusing} of {all} limits, retry after {wait:?}"),
-            None => write!(f, "refused by {refusing} of {all} limits, for good"),
-        }
-    }
-}
-
-impl Error for SomeDenied {}

@@ -154,7 +154,8 @@ pub struct Cluster {
 
 impl Cluster {
     pub fn start() -> Self {
-        let nodes = [(); 3].map(|()| RedisServer::with(&["--cluster-enabled", "yes", "--cluster-node-timeout", "2000"]));
+        let nodes =
+            [(); 3].map(|()| RedisServer::with(&["--cluster-enabled", "yes", "--cluster-node-timeout", "2000"]));
         for (node, slots) in nodes.iter().zip(["0 5460", "5461 10922", "10923 16383"]) {
             let () = node.run(&format!("CLUSTER ADDSLOTSRANGE {slots}"));
         }

@@ -58,7 +58,10 @@ async fn answers_are_the_same_with_and_without() {
                 let answers = (with.check_n("alice", cost).await, without.check_n("alice", cost).await);
                 match answers {
                     (Ok(with), Ok(without)) => {
-                        assert_eq!((with.remaining(), with.reset_after()), (without.remaining(), without.reset_after()));
+                        assert_eq!(
+                            (with.remaining(), with.reset_after()),
+                            (without.remaining(), without.reset_after())
+                        );
                     }
                     (Err(with), Err(without)) => {
                         assert_eq!(

@@ -82,6 +82,7 @@ async fn a_node_that_is_gone_is_trouble_and_not_a_wait() {
     }
     assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
     let stats = store.stats();
-    let seen: u64 = [Trouble::TimedOut, Trouble::Disconnected, Trouble::Moved].map(|trouble| stats.failures(trouble)).iter().sum();
+    let seen: u64 =
+        [Trouble::TimedOut, Trouble::Disconnected, Trouble::Moved].map(|trouble| stats.failures(trouble)).iter().sum();
     assert!(seen >= 5, "{stats:?}");
 }

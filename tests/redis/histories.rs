@@ -7,7 +7,9 @@ use std::cell::Cell;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 use tollgate::redis::{SharedLimiter, SharedLimiterBuilder, Store};
-use tollgate::{Algorithm, Allowed, Anchor, Denied, Limiter, LimiterBuilder, ManualClock, Quota, Reason, SlidingCounter};
+use tollgate::{
+    Algorithm, Allowed, Anchor, Denied, Limiter, LimiterBuilder, ManualClock, Quota, Reason, SlidingCounter,
+};
 
 /// Keys outlive a history, whose time is not the server's.
 const GRACE: Duration = Duration::from_secs(3600);
@@ -160,7 +162,9 @@ impl Beside {
 fn token_buckets_answer_alike() {
     let beside = Beside::new();
     // All of them of the class that is exact in-process.
-    for quota in ["10/s;burst=7", "100/min", "3/h;burst=5", "1/d;burst=3", "4/13ms;burst=50", "2/3us;burst=9", "3/us;burst=40"] {
+    for quota in
+        ["10/s;burst=7", "100/min", "3/h;burst=5", "1/d;burst=3", "4/13ms;burst=50", "2/3us;burst=9", "3/us;burst=40"]
+    {
         let shared = |quota| SharedLimiter::token_bucket(format!("{}", name(quota)), quota);
         beside.compare(quota.parse().unwrap(), Limiter::token_bucket, shared);
     }
@@ -242,7 +246,8 @@ fn any_rate_is_exact() {
         let mut runner = TestRunner::new(Config { cases: 40, failure_persistence: None, ..Config::default() });
         let limit = quota.capacity();
         let slice = (quota.period().as_micros() as u64 / quota.count()).max(1);
-        let calls = prop::collection::vec((prop_oneof![Just(slice), 0..=3 * slice, 0..=5_u64], 1..=limit.div_ceil(2)), 1..40);
+        let calls =
+            prop::collection::vec((prop_oneof![Just(slice), 0..=3 * slice, 0..=5_u64], 1..=limit.div_ceil(2)), 1..40);
         let result = runner.run(&calls, |calls| {
             beside.clock.set(START);
             let key = beside.number.replace(beside.number.get() + 1).to_string();

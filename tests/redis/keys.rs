@@ -75,7 +75,10 @@ async fn every_key_lives_for_as_long_as_it_counts() {
         };
         let due = if letter == "c" { due.min(Duration::from_secs(180)) } else { due };
         assert!(left <= due + Duration::from_millis(2), "{key}: {left:?}, {due:?}");
-        assert!(left > due.saturating_sub(Duration::from_secs(10)) && left > Duration::ZERO, "{key}: {left:?}, {due:?}");
+        assert!(
+            left > due.saturating_sub(Duration::from_secs(10)) && left > Duration::ZERO,
+            "{key}: {left:?}, {due:?}"
+        );
         // Somebody takes it off. A call that takes puts it back, and so does one that is refused, or only looks.
         let calls: [&dyn Fn(&SharedLimiter) -> u64; 3] = [&|_| 1, &|_| 3, &|_| 0];
         for cost in calls.map(|cost| cost(&limiter)) {
@@ -138,10 +141,7 @@ fn setups_that_cannot_work_are_errors() {
     let store = Store::open("redis://127.0.0.1/").unwrap();
     let error = Store::open("nowhere").unwrap_err();
     assert!(matches!(error, SetupError::Address(_)), "{error}");
-    assert_eq!(
-        Store::at("redis://127.0.0.1/").prefix("{x}").open().unwrap_err(),
-        SetupError::Name("{x}".to_owned())
-    );
+    assert_eq!(Store::at("redis://127.0.0.1/").prefix("{x}").open().unwrap_err(), SetupError::Name("{x}".to_owned()));
     let zero = Store::at("redis://127.0.0.1/").budget(Duration::ZERO).open().unwrap_err();
     assert!(zero.to_string().starts_with("the budget of a decision is zero"), "{zero}");
     let bucket = |quota| SharedLimiter::token_bucket("api", quota).build(&store).map(drop);

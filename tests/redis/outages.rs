@@ -76,7 +76,8 @@ async fn a_replica() {
 
 #[tokio::test]
 async fn loading() {
-    let mut server = RedisServer::with(&["--key-load-delay", "2000", "--loading-process-events-interval-bytes", "1024"]);
+    let mut server =
+        RedisServer::with(&["--key-load-delay", "2000", "--loading-process-events-interval-bytes", "1024"]);
     // Two thousand keys, each of which takes two milliseconds to load.
     let mut fill = redis::cmd("EVAL");
     fill.arg("for i = 1, 2000 do redis.call('SET', i, string.rep('x', 100)) end").arg(0);
@@ -281,4 +282,40 @@ async fn moved() {
     let store = patient(&node.url()).open().unwrap();
     // No slot is served.
     expect(&store, Trouble::Moved).await;
+}
+
+/// Seven pass, three are refused, one never can, and twice the store is away: the counters say so, and name nobody.
+#[cfg(feature = "metrics")]
+#[test]
+fn what_happens_is_counted_and_nobody_named() {
+    let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
+    let page = recorder.handle();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    metrics::with_local_recorder(&recorder, || {
+        runtime.block_on(async {
+            let mut server = RedisServer::start();
+            let store = patient(&server.url()).open().unwrap();
+            let limiter = SharedLimiter::token_bucket("api", Quota::per_day(7)).build(&store).unwrap();
+            for _ in 0..10 {
+                let _ = limiter.check("alice").await;
+            }
+            let _ = limiter.check_n("alice", 8).await;
+            server.kill();
+            for _ in 0..2 {
+                let _ = tokio::time::timeout(Duration::from_secs(5), limiter.check("alice")).await.unwrap();
+            }
+        });
+    });
+    let page = page.render();
+    for line in [
+        r#"tollgate_store_answers_total{outcome="allowed"} 7"#,
+        r#"tollgate_store_answers_total{outcome="refused"} 3"#,
+        r#"tollgate_store_answers_total{outcome="never"} 1"#,
+        r#"tollgate_store_answers_total{outcome="unavailable"} 2"#,
+        r#"tollgate_store_failures_total{trouble="disconnected"} 2"#,
+        "tollgate_store_fallbacks_total 2",
+    ] {
+        assert!(page.lines().any(|found| found == line), "{line} is not in\n{page}");
+    }
+    assert!(!page.contains("alice"), "{page}");
 }

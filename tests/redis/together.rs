@@ -4,8 +4,8 @@ use crate::server::RedisServer;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use std::time::Duration;
-use tollgate::redis::{CheckAllError, SharedLimiter, SomeDenied, Store, WhenAway, check_all};
-use tollgate::{ManualClock, Quota, Reason};
+use tollgate::redis::{CheckAllError, SharedLimiter, Store, WhenAway, check_all};
+use tollgate::{ManualClock, Quota, Reason, SomeDenied};
 
 fn denied(error: CheckAllError) -> SomeDenied {
     match error {

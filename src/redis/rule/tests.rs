@@ -15,7 +15,9 @@ fn rates_are_in_lowest_terms_of_microseconds() {
 #[test]
 fn the_largest_rules_stay_exact() {
     let last = u128::from(EXACT - 1);
-    for quota in [Quota::per_day(1), Quota::per_second(7), Quota::per_second(999_983), Quota::per(1, Duration::from_nanos(3))] {
+    for quota in
+        [Quota::per_day(1), Quota::per_second(7), Quota::per_second(999_983), Quota::per(1, Duration::from_nanos(3))]
+    {
         let Err(SetupError::BurstTooLarge { most, .. }) = Rule::token_bucket(quota.burst(u64::MAX)) else {
             panic!("{quota} has no bound");
         };
