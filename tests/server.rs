@@ -416,7 +416,7 @@ fn bad_starts_end_with_a_message() {
     let address = taken.local_addr().unwrap().to_string();
     let in_use = format!("error: cannot listen on {address}: ");
     let any = "--listen=127.0.0.1:0";
-    let cases: [(&[&str], i32, &str); 6] = [
+    let cases: [(&[&str], i32, &str); 7] = [
         (&[any, "--redis=nowhere"], 1, "error: no address of a store: "),
         (&[any, "--quota=0/s"], 2, "error: invalid value '0/s' for '--quota <QUOTA>': zero count: use at least 1\n"),
         (&[any, "--quota=nonsense"], 2, "error: invalid value 'nonsense' for '--quota <QUOTA>': no count: start with "),

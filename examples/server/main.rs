@@ -6,7 +6,7 @@
 //! ```
 //!
 //! All there is to know about tollgate is in `app.rs`, where the limits are put around the routes. `race.rs` is the one
-//! done wrong, and `shared.rs` both of them for several instances, with their state in Redis or Valkey.
+//! done wrong, and `shared.rs` the same in Redis or Valkey.
 
 mod app;
 mod race;

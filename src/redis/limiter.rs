@@ -68,6 +68,12 @@ impl SharedLimiter {
         self.core.rule.limit
     }
 
+    /// How long it takes until a client that has used everything has everything again.
+    #[cfg(feature = "tower")]
+    pub(crate) fn window(&self) -> Duration {
+        Duration::from_micros(self.core.rule.window())
+    }
+
     /// Whether one call of this client may go ahead; takes one token if so.
     pub fn allow<'a, K: AsRef<[u8]> + ?Sized>(&'a self, key: &'a K) -> impl Future<Output = bool> + Send + 'a {
         let check = self.check_n(key, 1);

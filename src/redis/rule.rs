@@ -190,6 +190,16 @@ impl Rule {
         }
     }
 
+    /// The time to refill an empty bucket, or a window, in microseconds.
+    #[cfg(feature = "tower")]
+    pub(super) fn window(&self) -> u64 {
+        match self.kind {
+            Kind::TokenBucket { parts, refill } => (self.limit * parts).div_ceil(refill),
+            Kind::FixedWindow { period, .. } | Kind::SlidingCounter { period, .. } => period,
+            Kind::SlidingLog { window } => window,
+        }
+    }
+
     /// The three numbers of the script: a, b and c.
     pub(super) fn numbers(&self) -> [u64; 3] {
         let first = |anchor| u64::from(anchor == Anchor::FirstRequest);

@@ -165,7 +165,7 @@ fn token_buckets_answer_alike() {
     for quota in
         ["10/s;burst=7", "100/min", "3/h;burst=5", "1/d;burst=3", "4/13ms;burst=50", "2/3us;burst=9", "3/us;burst=40"]
     {
-        let shared = |quota| SharedLimiter::token_bucket(format!("{}", name(quota)), quota);
+        let shared = |quota| SharedLimiter::token_bucket(name(quota), quota);
         beside.compare(quota.parse().unwrap(), Limiter::token_bucket, shared);
     }
 }
