@@ -9,7 +9,9 @@ mod common;
 
 use axum::body::Body;
 use axum::extract::ConnectInfo;
-use common::{Draw, Progress, Table, is_bench, machine};
+use common::form::is_bench;
+use common::keys::Draw;
+use common::output::{Progress, Table, machine};
 use http::{Request, Response};
 use std::convert::Infallible;
 use std::future::{Ready, ready};
@@ -154,7 +156,7 @@ fn main() {
             (subject.answer)(request(client));
         }
     }
-    let (mut draw, progress) = (Draw::new(0), Progress::new());
+    let (mut draw, progress) = (Draw::new(0), Progress::new("http"));
     let mut times = vec![Vec::new(); subjects.len()];
     let mut order: Vec<usize> = (0..subjects.len()).collect();
     for round in 1..=ROUNDS {
@@ -169,7 +171,7 @@ fn main() {
     drop(progress);
     let medians: Vec<f64> = times.iter_mut().map(|times| median(times)).collect();
     let added = |at: usize| medians[at] - medians[0];
-    let mut table = Table::new(&["", "ns a request", "ns added", "of its peer's"]);
+    let mut table = Table::new(["", "ns a request", "ns added", "of its peer's"]);
     for (at, subject) in subjects.iter().enumerate() {
         let peer = subject.peer.and_then(|peer| subjects.iter().position(|other| other.name == peer));
         table.row(vec![

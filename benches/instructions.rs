@@ -11,7 +11,8 @@
 mod common;
 
 use ahash::RandomState;
-use common::{Progress, Table};
+use common::form::is_bench;
+use common::output::{Progress, Table};
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::num::NonZeroU32;
@@ -116,8 +117,7 @@ fn main() -> ExitCode {
         CASES[number(1) as usize].1(number(2));
         return ExitCode::SUCCESS;
     }
-    if !common::is_bench() {
-        println!("to be run by `cargo bench --bench instructions`");
+    if !is_bench() {
         return ExitCode::SUCCESS;
     }
     match run(args.iter().any(|arg| arg == "--save")) {
@@ -132,7 +132,7 @@ fn main() -> ExitCode {
 
 /// Counts all cases and prints them. Whether none takes more than it did.
 fn run(save: bool) -> Result<bool, String> {
-    let progress = Progress::new();
+    let progress = Progress::new("instructions");
     let mut counts = Vec::new();
     for (number, (name, _)) in CASES.iter().enumerate() {
         progress.step(&format!("[{}/{}] {name}", number + 1, CASES.len()));
@@ -142,7 +142,7 @@ fn run(save: bool) -> Result<bool, String> {
     drop(progress);
 
     let before = baseline();
-    let mut table = Table::new(&["instructions a check", "now", "before", ""]);
+    let mut table = Table::new(["instructions a check", "now", "before", ""]);
     let mut more = false;
     for (name, count) in &counts {
         let count = format!("{count:.1}");

@@ -1,202 +1,225 @@
 //! How many bytes a client takes, as the system sees it: `cargo bench --bench memory`.
 //!
 //! Each case runs in a process of its own, which is this program again, so that nothing of another case is left in its
-//! memory. The growth of its resident set is taken once all clients are there and nothing is growing any more.
+//! memory. The growth of its resident set is taken once all clients are there and nothing is growing any more, and beside
+//! it that of the largest one that it had on the way. A flood of clients that come once is watched on its way too.
 
 mod common;
 
-use common::{Limits, Progress, Table};
+use common::form::Form;
+use common::keys::Key;
+use common::limits::Limits;
+use common::output::{Progress, count};
+use common::records::{Record, Records};
+use common::subject::{self, CHECK, Contender, DASHMAP, GOVERNOR, MUTEX, PAPAYA, SHARDED, Subject};
+use common::tables::{self, FLOOD, FLOOD_MAX_KEYS, FLOOD_SWEPT, FLOOD_UNSWEPT, PEAK, REPORTED, RESIDENT};
+use std::error::Error;
 use std::fs;
-use std::hash::Hash;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::process::{Command, ExitCode};
+use std::net::IpAddr;
+use std::process::Command;
 use std::time::{Duration, Instant};
-
-/// What tollgate promises of a full limiter, in bytes.
-const TARGET: f64 = 43.0;
-
-/// Named before the number of a case when this program is started for that case alone.
-const CASE: &str = "--case";
-
-#[derive(Clone, Copy)]
-enum Holder {
-    Tollgate,
-    Governor,
-}
-
-#[derive(Clone, Copy)]
-enum Keys {
-    U64,
-    /// Half of them IPv4, half IPv6.
-    Ip,
-    /// 24 bytes each.
-    String,
-}
-
-#[derive(Clone, Copy)]
-struct Case {
-    holder: Holder,
-    keys: Keys,
-    clients: u64,
-}
 
 const MILLION: u64 = 1_000_000;
 
-/// Just too many for a table of 2^21 slots, of which three quarters may be taken: the most memory a client can take.
+/// Just too many for a table of 2^21 slots, of which three quarters may be taken: the most memory a client of tollgate's
+/// can take.
 const WORST: u64 = (1 << 21) / 4 * 3 + 1;
 
-const CASES: [Case; 10] = [
-    Case { holder: Holder::Tollgate, keys: Keys::U64, clients: MILLION },
-    Case { holder: Holder::Tollgate, keys: Keys::U64, clients: WORST },
-    Case { holder: Holder::Tollgate, keys: Keys::U64, clients: 10 * MILLION },
-    Case { holder: Holder::Tollgate, keys: Keys::Ip, clients: MILLION },
-    Case { holder: Holder::Tollgate, keys: Keys::Ip, clients: 10 * MILLION },
-    Case { holder: Holder::Tollgate, keys: Keys::String, clients: MILLION },
-    Case { holder: Holder::Tollgate, keys: Keys::String, clients: 10 * MILLION },
-    Case { holder: Holder::Governor, keys: Keys::U64, clients: MILLION },
-    Case { holder: Holder::Governor, keys: Keys::Ip, clients: MILLION },
-    Case { holder: Holder::Governor, keys: Keys::String, clients: MILLION },
-];
+/// Names a case when this program is started for that case alone.
+const CASE: &str = "TOLLGATE_BENCH_CASE";
 
-/// What a case came to, in bytes.
-struct Measured {
-    resident: u64,
-    /// What the limiter itself says, if it says.
-    reported: Option<u64>,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Keys {
+    U64,
+    Ip,
+    String,
 }
 
-fn main() -> ExitCode {
-    let args: Vec<_> = std::env::args().collect();
-    if let Some(at) = args.iter().position(|arg| arg == CASE) {
-        let number = args.get(at + 1).and_then(|number| number.parse::<usize>().ok());
-        let measured = number.and_then(|number| CASES.get(number)).expect("the number of a case").measure();
-        println!("{} {}", measured.resident, measured.reported.unwrap_or(0));
-        return ExitCode::SUCCESS;
+impl Keys {
+    const ALL: [Self; 3] = [Self::U64, Self::Ip, Self::String];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::U64 => tables::U64_KEYS,
+            Self::Ip => tables::IP_KEYS,
+            Self::String => tables::STRING_KEYS,
+        }
     }
-    if !common::is_bench() {
-        println!("to be run by `cargo bench --bench memory`");
-        return ExitCode::SUCCESS;
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Case {
+    Clients { keys: Keys, subject: &'static str, clients: u64 },
+    Flood(&'static str),
+}
+
+/// In an order that depends on nothing but the form, so that a case can be named by its number.
+fn cases(form: Form) -> Vec<Case> {
+    let subjects: &[_] = match form {
+        Form::Smoke | Form::Short => &[CHECK, GOVERNOR],
+        Form::Full => {
+            &[CHECK, GOVERNOR, DASHMAP, PAPAYA, subject::SCC, subject::FLURRY, MUTEX, SHARDED, subject::RWLOCK]
+        }
+    };
+    let numbers: &[_] = match form {
+        Form::Smoke | Form::Short => &[8 * MILLION],
+        Form::Full => &[100_000, MILLION, 8 * MILLION],
+    };
+    let mut cases = Vec::new();
+    for keys in Keys::ALL {
+        for &subject in subjects {
+            cases.extend(numbers.iter().map(|&clients| Case::Clients { keys, subject, clients }));
+        }
+        if form == Form::Full {
+            cases.extend([WORST, 10 * MILLION].map(|clients| Case::Clients { keys, subject: CHECK, clients }));
+        }
     }
-    if resident().is_none() {
-        eprintln!("this needs /proc/self/smaps_rollup of Linux");
-        return ExitCode::FAILURE;
+    if form != Form::Short {
+        cases.extend([FLOOD_MAX_KEYS, FLOOD_SWEPT, FLOOD_UNSWEPT].map(Case::Flood));
     }
-    let (progress, machine) = (Progress::new(), common::machine());
-    let mut table = Table::new(&["", "keys", "clients", "bytes a client", "as it says itself", "target", ""]);
-    for (number, case) in CASES.iter().enumerate() {
-        progress.step(&format!("[{}/{}] {} {}", number + 1, CASES.len(), case.holder(), case.keys()));
-        table.row(case.row(&case.measure_apart(number)));
-    }
-    drop(progress);
-    println!("Growth of a process that makes a limiter and lets that many clients come, on {machine}.\n");
-    println!("{table}");
-    ExitCode::SUCCESS
+    cases
 }
 
 impl Case {
-    fn holder(&self) -> &'static str {
-        match self.holder {
-            Holder::Tollgate => "tollgate",
-            Holder::Governor => "governor",
+    fn name(self) -> String {
+        match self {
+            Self::Clients { keys, subject, clients } => format!("{} {}, {subject}", count(clients), keys.name()),
+            Self::Flood(subject) => format!("{FLOOD}, {subject}"),
         }
-    }
-
-    fn keys(&self) -> &'static str {
-        match self.keys {
-            Keys::U64 => "u64",
-            Keys::Ip => "IpAddr",
-            Keys::String => "String of 24",
-        }
-    }
-
-    fn row(&self, measured: &Measured) -> Vec<String> {
-        let each = |bytes: u64| bytes as f64 / self.clients as f64;
-        let resident = each(measured.resident);
-        let (target, verdict) = match self.holder {
-            Holder::Tollgate => (format!("<= {TARGET}"), common::verdict(resident <= TARGET)),
-            Holder::Governor => (String::new(), String::new()),
-        };
-        vec![
-            self.holder().to_owned(),
-            self.keys().to_owned(),
-            common::count(self.clients),
-            format!("{resident:.1}"),
-            measured.reported.map_or("-".to_owned(), |bytes| format!("{:.1}", each(bytes))),
-            target,
-            verdict,
-        ]
     }
 
     /// Measures in a new process.
-    fn measure_apart(&self, number: usize) -> Measured {
+    fn measure_apart(self, number: usize, form: Form) -> Vec<Record> {
         let program = std::env::current_exe().expect("this program's path");
-        let output = Command::new(program).args([CASE, &number.to_string()]).output().expect("this program once more");
-        assert!(output.status.success(), "a case failed: {}", String::from_utf8_lossy(&output.stderr));
-        let output = String::from_utf8(output.stdout).expect("two numbers");
-        let mut numbers = output.split_whitespace().map(|number| number.parse().expect("a number"));
-        let mut next = || numbers.next().expect("two numbers");
-        Measured { resident: next(), reported: Some(next()).filter(|&bytes| bytes > 0) }
+        let case =
+            [number.to_string(), clap::ValueEnum::to_possible_value(&form).expect("a form").get_name().to_owned()];
+        let output = Command::new(program).env(CASE, case.join(" ")).output().expect("this program once more");
+        assert!(output.status.success(), "{} failed: {}", self.name(), String::from_utf8_lossy(&output.stderr));
+        let output = String::from_utf8(output.stdout).expect("figures");
+        output.lines().map(|line| self.record(line)).collect()
     }
 
-    fn measure(&self) -> Measured {
-        // Every number is another client, and they come in no order that a table could like.
-        let scatter = |number: u64| number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        match self.keys {
-            Keys::U64 => self.measure_with(scatter),
-            Keys::Ip => self.measure_with(|number| match number % 2 {
-                0 => IpAddr::from(Ipv4Addr::from_bits(scatter(number) as u32)),
-                _ => IpAddr::from(Ipv6Addr::from_bits((0x2001_0db8 << 96) | u128::from(scatter(number)))),
-            }),
-            Keys::String => self.measure_with(|number| format!("client-{number:017}")),
+    /// What the other process wrote in a line: a measure, and its value.
+    fn record(self, line: &str) -> Record {
+        let (measure, value) = line.split_once('\t').expect("a measure and its value");
+        let value: f64 = value.parse().expect("a value");
+        match self {
+            Self::Clients { keys, subject, clients } => {
+                let workload = tables::memory_workload(clients, keys.name());
+                Record::once(&workload, 1, subject, measure, value)
+            }
+            Self::Flood(subject) => Record::once(FLOOD, 1, subject, measure, value),
         }
     }
 
-    fn measure_with<K: Hash + Eq + Clone>(&self, key: impl Fn(u64) -> K) -> Measured {
-        let before = resident().expect("the resident set");
-        let grown = || resident().expect("the resident set").saturating_sub(before);
-        match self.holder {
-            Holder::Tollgate => {
-                let limiter = Limits::LIVE.limiter();
-                for number in 0..self.clients {
-                    assert!(limiter.allow(&key(number)));
-                }
-                // The table that was left last is given back in pieces, by the calls that follow.
-                settle(|call| limiter.allow(&key(call % self.clients)), || limiter.memory_bytes());
-                assert_eq!(limiter.len() as u64, self.clients, "clients were forgotten");
-                Measured { resident: grown(), reported: Some(limiter.memory_bytes() as u64) }
-            }
-            Holder::Governor => {
-                let limiter = governor::RateLimiter::keyed(common::governor_quota(Limits::LIVE));
-                for number in 0..self.clients {
-                    assert!(limiter.check_key(&key(number)).is_ok());
-                }
-                let resident = grown();
-                assert_eq!(limiter.len() as u64, self.clients);
-                Measured { resident, reported: None }
-            }
+    fn measure(self, form: Form) {
+        match self {
+            Self::Clients { keys: Keys::U64, subject, clients } => fill::<u64>(subject, form.clients(clients)),
+            Self::Clients { keys: Keys::Ip, subject, clients } => fill::<IpAddr>(subject, form.clients(clients)),
+            Self::Clients { keys: Keys::String, subject, clients } => fill::<String>(subject, form.clients(clients)),
+            Self::Flood(subject) => flood(subject, form),
         }
     }
 }
 
-/// Calls, with numbers that go up, until memory has not changed for so long that no table can be on the move.
-fn settle(call: impl Fn(u64) -> bool, bytes: impl Fn() -> usize) {
+/// A value for the process that started this one.
+fn tell(measure: &str, value: f64) {
+    println!("{measure}\t{value}");
+}
+
+/// Lets so many clients come, who all stay live.
+fn fill<K: Key>(subject: &str, clients: u64) {
+    let Contender { make, .. } = subject::keyed::<K>().into_iter().find(|one| one.name == subject).expect("a subject");
+    let (before, peak_before) = (resident(), peak());
+    let subject = make(Limits::LIVE);
+    for number in 0..clients {
+        assert!(subject.check(&K::of(number)));
+    }
+    settle(&*subject, clients);
+    assert_eq!(subject.len() as u64, clients, "clients were forgotten");
+    let each = |now: u64, before: u64| now.saturating_sub(before) as f64 / clients as f64;
+    tell(RESIDENT, each(resident(), before));
+    tell(PEAK, each(peak(), peak_before));
+    if let Some(bytes) = subject.bytes() {
+        tell(REPORTED, bytes as f64 / clients as f64);
+    }
+}
+
+/// Calls until memory has not changed for so long that no table can be on the move: the table that was left last is given
+/// back in pieces, by the calls that follow.
+fn settle<K: Key>(subject: &dyn Subject<K>, clients: u64) {
     const QUIET: Duration = Duration::from_secs(1);
-    let (mut last, mut since) = (bytes(), Instant::now());
+    let (mut last, mut since) = (subject.bytes(), Instant::now());
     for number in 0.. {
-        assert!(call(number));
-        if bytes() != last {
-            (last, since) = (bytes(), Instant::now());
-        }
-        if since.elapsed() > QUIET {
+        if last.is_none() || since.elapsed() > QUIET {
             return;
         }
+        assert!(subject.check(&K::of(number % clients)));
+        if subject.bytes() != last {
+            (last, since) = (subject.bytes(), Instant::now());
+        }
     }
 }
 
-/// The resident set of this process in bytes. The sum over its mappings is exact, where `statm` lags by what each
-/// processor has not yet added.
-fn resident() -> Option<u64> {
-    let rollup = fs::read_to_string("/proc/self/smaps_rollup").ok()?;
-    let kib = rollup.lines().find_map(|line| line.strip_prefix("Rss:"))?.trim().strip_suffix(" kB")?;
-    Some(kib.parse::<u64>().ok()? * 1024)
+/// Clients that come once each, ten million of them. Each is idle a second after its call.
+fn flood(name: &str, form: Form) {
+    let limits = Limits::every(Duration::from_secs(1));
+    let (step, steps) = (form.clients(MILLION), 10);
+    let before = resident();
+    let subject: Box<dyn Subject<u64>> = match name {
+        FLOOD_MAX_KEYS => {
+            let limiter = common::peers::tollgate::builder(limits).max_keys(step as usize).build();
+            Box::new(common::peers::tollgate::Single(limiter.expect("limits that tollgate can hold")))
+        }
+        _ => (subject::keyed().into_iter().find(|one| one.name == GOVERNOR).expect("a subject").make)(limits),
+    };
+    for million in 1..=steps {
+        for number in 0..step {
+            // Beyond the bound new clients are refused.
+            subject.check(&(million * step + number));
+        }
+        if name == FLOOD_SWEPT {
+            subject.sweep();
+        }
+        tell(&tables::after_millions(million), resident().saturating_sub(before) as f64 / f64::from(1 << 20));
+    }
+}
+
+/// A figure of this process in bytes, where Linux keeps them.
+fn from_proc(file: &str, name: &str) -> u64 {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    let kib = text.lines().find_map(|line| line.strip_prefix(name)?.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    1024 * kib.unwrap_or_else(|| panic!("this needs {name} in {file} of Linux"))
+}
+
+/// The resident set. The sum over the mappings is exact, where `status` lags by what each processor has not yet added.
+fn resident() -> u64 {
+    from_proc("/proc/self/smaps_rollup", "Rss:")
+}
+
+/// The largest resident set so far.
+fn peak() -> u64 {
+    from_proc("/proc/self/status", "VmHWM:")
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    if let Ok(case) = std::env::var(CASE) {
+        let (number, form) = case.split_once(' ').ok_or("a number and a form")?;
+        let form = clap::ValueEnum::from_str(form, false)?;
+        cases(form)[number.parse::<usize>()?].measure(form);
+        return Ok(());
+    }
+    let Some(form) = Form::from_args() else { return Ok(()) };
+    let progress = Progress::new("memory");
+    let cases = cases(form);
+    let mut records = Vec::new();
+    for (number, case) in cases.iter().enumerate() {
+        progress.step(&format!("[{}/{}] {}", number + 1, cases.len(), case.name()));
+        records.extend(case.measure_apart(number, form));
+    }
+    drop(progress);
+    let records = Records(records);
+    records.save(form, "memory")?;
+    println!("{}", tables::memory(&records));
+    Ok(())
 }

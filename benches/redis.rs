@@ -8,7 +8,8 @@ mod common;
 #[path = "../tests/common/redis_server.rs"]
 mod server;
 
-use common::{Progress, Table, is_bench, machine, micros, verdict};
+use common::form::is_bench;
+use common::output::{Progress, Table, count, machine, time};
 use redis::Script;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use server::RedisServer;
@@ -147,8 +148,8 @@ fn main() -> ExitCode {
         ("token bucket", Subject::Limiter(limiter)),
     ];
 
-    let progress = Progress::new();
-    let mut table = Table::new(&["", "at once", "calls/s", "p50, µs", "p99, µs", "of INCR"]);
+    let progress = Progress::new("redis");
+    let mut table = Table::new(&["", "at once", "calls/s", "p50", "p99", "of INCR"]);
     let mut worst = f64::INFINITY;
     for concurrency in CONCURRENCIES {
         let mut samples = [const { Sample { calls_a_second: Vec::new(), latencies: Vec::new() } }; 3];
@@ -165,9 +166,9 @@ fn main() -> ExitCode {
             table.row(vec![
                 (*name).to_owned(),
                 concurrency.to_string(),
-                format!("{throughput:.0}"),
-                micros(p50),
-                micros(p99),
+                count(throughput as u64),
+                time(p50.as_nanos() as f64),
+                time(p99.as_nanos() as f64),
                 format!("{ratio:.2}"),
             ]);
         }
@@ -179,6 +180,7 @@ fn main() -> ExitCode {
     println!("{}", machine());
     println!("{table}");
     let (fast, cheap) = (worst >= TARGET, cached < CACHED_TARGET);
+    let verdict = |met| if met { "met" } else { "missed" };
     println!("token bucket, of INCR + EXPIRE at worst: {worst:.2} (at least {TARGET}: {})", verdict(fast));
     println!(
         "a refusal from the cache: {} ns (below {}: {})",

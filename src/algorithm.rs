@@ -151,9 +151,9 @@ pub struct Charged {
 #[cfg(tollgate_loom)]
 #[allow(missing_docs)]
 impl Charged {
-    /// A charge at an instant, for algorithms that ask for no more.
-    pub fn at(now: u64) -> Self {
-        Self { payload: 0, now }
+    /// The charge of `cost` at `now` that came to `payload`.
+    pub fn of(algorithm: &impl Algorithm, payload: u64, now: u64, cost: u64) -> Self {
+        algorithm.snapshot(payload, now, cost).charged()
     }
 }
 

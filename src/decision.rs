@@ -92,7 +92,9 @@ impl Denied {
     ///
     /// `None` for [`Reason::Never`], and where the wait ends past the limiter's time horizon (30 years or more of
     /// uptime). For [`Reason::Full`] it is a wait that is long enough, of a millisecond or more, unless an idle
-    /// [`Session`](crate::Session) keeps the limiter from making room; a place is often free sooner.
+    /// [`Session`](crate::Session) keeps the limiter from making room; a place is often free sooner. For
+    /// [`Reason::Unavailable`] it is the time after which the store is asked again. Where a store decided, waits are rounded
+    /// up to the microsecond.
     pub fn retry_after(&self) -> Option<Duration> {
         self.snapshot.retry_after(self.cost).map(Duration::from_nanos)
     }

@@ -6,22 +6,14 @@
 
 use loom_tests::*;
 use std::sync::Arc;
-use tollgate::Answers;
-use tollgate::model::{Charge, Charged, Map, Stop};
+use tollgate::model::{Charge, Map, Stop};
 
 /// The instant at which a limiter is built: here a bucket that is full again has the smallest of all payloads.
 const NOW: u64 = 0;
 
-/// A map whose client 0 has one of two tokens left.
-fn one_token_left() -> Arc<Buckets> {
-    let map = buckets(2);
-    assert!(charge(&map, client(0), NOW));
-    map
-}
-
 /// The same with a migration started, whose first chunk holds the client and whose second is empty.
 fn under_way() -> Arc<Buckets> {
-    let map = one_token_left();
+    let map = one_token_left(NOW);
     map.start_migration(&map.pin(), NOW);
     map
 }
@@ -37,7 +29,7 @@ fn settle(map: &Buckets, clients: usize) {
 #[test]
 fn a_charge_meets_the_start() {
     model("a_charge_meets_the_start", move || {
-        let map = one_token_left();
+        let map = one_token_left(NOW);
         let (a, b) = (map.clone(), map.clone());
         let (passed, ()) = race(move || charge(&a, client(0), NOW), move || b.start_migration(&b.pin(), NOW));
         assert!(passed);
@@ -49,7 +41,7 @@ fn a_charge_meets_the_start() {
 #[test]
 fn a_new_client_meets_the_start() {
     model("a_new_client_meets_the_start", move || {
-        let map = one_token_left();
+        let map = one_token_left(NOW);
         let (a, b) = (map.clone(), map.clone());
         let (passed, ()) = race(move || charge(&a, client(1), NOW), move || b.start_migration(&b.pin(), NOW));
         assert!(passed);
@@ -59,9 +51,33 @@ fn a_new_client_meets_the_start() {
 }
 
 #[test]
+fn a_new_client_is_not_claimed_in_both_tables() {
+    let seen = Seen::default();
+    let outcomes = seen.clone();
+    model_at_most(1, "a_new_client_is_not_claimed_in_both_tables", move || {
+        let map = buckets(1);
+        let (a, b) = (map.clone(), map.clone());
+        let passed = race(
+            // May have taken a place of the old table before the start, and claim its slot after it.
+            move || charge(&a, client(0), NOW),
+            move || {
+                b.start_migration(&b.pin(), NOW);
+                // So that the charge does not begin with moving the slot.
+                b.stall(&b.pin(), client(0), Stop::Begun);
+                charge(&b, client(0), NOW)
+            },
+        );
+        assert_ne!(passed.0, passed.1, "one token for two");
+        settle(&map, 1);
+        outcomes.add(passed);
+    });
+    seen.are([(true, false), (false, true)]);
+}
+
+#[test]
 fn two_threads_start_one_migration() {
     model("two_threads_start_one_migration", move || {
-        let map = one_token_left();
+        let map = one_token_left(NOW);
         let (a, b) = (map.clone(), map.clone());
         race(move || a.start_migration(&a.pin(), NOW), move || b.start_migration(&b.pin(), NOW));
         settle(&map, 1);
@@ -135,8 +151,7 @@ fn a_refund_meets_the_move() {
         let (refunded, ()) =
             race(move || a.refund(a.locate(&a.pin(), client(0)), NOW, 1), move || b.help_once(&b.pin()));
         assert_eq!(refunded, 1);
-        let (payload, now) = map.peek(map.locate(&map.pin(), client(0)), NOW);
-        assert_eq!(bucket(2).remaining(payload, now), 2, "wherever the refund was made");
+        assert_eq!(remaining(&map, bucket(2), NOW), 2, "wherever the refund was made");
         assert_eq!(drain(&map, client(0), NOW), 2);
     });
 }
@@ -144,12 +159,11 @@ fn a_refund_meets_the_move() {
 #[test]
 fn a_receipt_meets_the_move() {
     model("a_receipt_meets_the_move", move || {
-        let map = under_way();
+        let map = buckets(2);
+        let receipt = charge_for_receipt(&map, bucket(2), NOW).unwrap();
+        map.start_migration(&map.pin(), NOW);
         let (a, b) = (map.clone(), map.clone());
-        let (returned, ()) = race(
-            move || a.give_back(a.locate(&a.pin(), client(0)), || NOW, 1, Charged::at(NOW)),
-            move || b.help_once(&b.pin()),
-        );
+        let (returned, ()) = race(move || give_back(&a, NOW, receipt), move || b.help_once(&b.pin()));
         assert_eq!(returned, 1);
         assert_eq!(drain(&map, client(0), NOW), 2);
     });
@@ -171,9 +185,8 @@ fn a_peek_meets_the_move() {
     model("a_peek_meets_the_move", move || {
         let map = under_way();
         let (a, b) = (map.clone(), map.clone());
-        let ((payload, now), ()) =
-            race(move || a.peek(a.locate(&a.pin(), client(0)), NOW), move || b.help_once(&b.pin()));
-        assert_eq!(bucket(2).remaining(payload, now), 1);
+        let (left, ()) = race(move || remaining(&a, bucket(2), NOW), move || b.help_once(&b.pin()));
+        assert_eq!(left, 1);
     });
 }
 
@@ -221,7 +234,7 @@ fn dropping_an_idle_client_changes_no_answer() {
     let seen = Seen::default();
     let outcomes = seen.clone();
     model("dropping_an_idle_client_changes_no_answer", move || {
-        let map = one_token_left();
+        let map = one_token_left(NOW);
         // Full again at NOW + 1, when the migration asks. The other thread's clock still says NOW: one token.
         let (a, b) = (map.clone(), map.clone());
         let (early, ()) = race(
@@ -243,7 +256,7 @@ fn dropping_an_idle_client_changes_no_answer() {
 fn a_floor_never_goes_back() {
     model("a_floor_never_goes_back", move || {
         // Dropped when it was full again; then a thread with an older reading moves the table, and calls.
-        let map = one_token_left();
+        let map = one_token_left(NOW);
         map.migrate(&map.pin(), NOW + 1);
         map.migrate(&map.pin(), NOW);
         assert_eq!(map.len(), 0);
@@ -316,15 +329,15 @@ fn a_swing_has_seen_what_others_moved() {
         map.stall(&map.pin(), client(0), Stop::Begun);
         map.help_once(&map.pin());
         let (a, b) = (map.clone(), map.clone());
-        let ((), (payload, now)) = race(
+        let ((), left) = race(
             // Moves the client and stops before the swing, which so is the other's.
             move || a.stall(&a.pin(), client(0), Stop::Finished),
             move || {
                 b.help_once(&b.pin());
-                b.peek(b.locate(&b.pin(), client(0)), NOW)
+                remaining(&b, bucket(2), NOW)
             },
         );
-        assert_eq!(bucket(2).remaining(payload, now), 1);
+        assert_eq!(left, 1);
     });
 }
 
@@ -358,8 +371,7 @@ fn a_table_is_reached_by_nobody_who_pins_after_its_retirement() {
                 let (payload, now) = a.peek(spot, NOW);
                 assert_eq!(bucket(2).remaining(payload, now), 1);
                 drop(guard);
-                let (payload, now) = a.peek(a.locate(&a.pin(), client(0)), NOW);
-                assert_eq!(bucket(2).remaining(payload, now), 1);
+                assert_eq!(remaining(&a, bucket(2), NOW), 1);
                 a.generation()
             },
             move || b.help_once(&b.pin()),

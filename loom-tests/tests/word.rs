@@ -2,7 +2,6 @@
 #![cfg(all(tollgate_loom, not(crossbeam_loom)))]
 
 use loom_tests::*;
-use tollgate::model::Charged;
 
 const NOW: u64 = 10;
 
@@ -64,11 +63,11 @@ fn a_receipt_returns_what_was_taken() {
     let outcomes = seen.clone();
     model("a_receipt_returns_what_was_taken", move || {
         let map = buckets(2);
-        assert!(charge(&map, client(0), NOW));
+        let receipt = charge_for_receipt(&map, bucket(2), NOW).unwrap();
         let (a, b) = (map.clone(), map.clone());
         let (passed, returned) = race(
             move || u64::from(charge(&a, client(0), NOW)) + u64::from(charge(&a, client(0), NOW)),
-            move || b.give_back(b.locate(&b.pin(), client(0)), || NOW, 1, Charged::at(NOW)),
+            move || give_back(&b, NOW, receipt),
         );
         assert_eq!(returned, 1);
         assert_eq!(passed + drain(&map, client(0), NOW), 2);
@@ -102,12 +101,11 @@ fn a_peek_sees_a_level_that_was() {
     model("a_peek_sees_a_level_that_was", move || {
         let map = buckets(2);
         let (a, b) = (map.clone(), map.clone());
-        let (_, (payload, now)) = race(
+        let (_, seen) = race(
             move || charge(&a, client(0), NOW) && charge(&a, client(0), NOW),
-            move || b.peek(b.locate(&b.pin(), client(0)), NOW),
+            move || remaining(&b, bucket(2), NOW),
         );
-        use tollgate::Answers;
-        outcomes.add(bucket(2).remaining(payload, now));
+        outcomes.add(seen);
     });
     seen.are([0, 1, 2]);
 }

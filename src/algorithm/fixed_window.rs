@@ -1,7 +1,8 @@
 //! The fixed window: a count that starts again from nothing at the end of each window.
 //!
 //! The word holds the number of the window that was last charged, and how much it was charged. Where that window is over,
-//! nothing is used.
+//! nothing is used. A number never becomes smaller, not even where all was given back: by an older reading of the clock, a
+//! window would be charged again that is used up and forgotten.
 //!
 //! # What it guarantees
 //!
@@ -53,8 +54,8 @@ impl FixedWindow {
 
     /// The windows of a quota, for a model.
     #[cfg(tollgate_loom)]
-    pub fn of(quota: crate::Quota) -> Self {
-        Self::new(Plan::new(quota)).expect("a quota that fits")
+    pub fn of(quota: crate::Quota, anchor: super::Anchor) -> Self {
+        Self::new(Plan { anchor, ..Plan::new(quota) }).expect("a quota that fits")
     }
 
     /// The windows that a decision carries.

@@ -83,8 +83,8 @@ impl SlidingCounter {
 
     /// The counter of a quota, for a model.
     #[cfg(tollgate_loom)]
-    pub fn of(quota: crate::Quota) -> Self {
-        Self::new(Plan::new(quota)).expect("a quota that fits")
+    pub fn of(quota: crate::Quota, anchor: super::Anchor) -> Self {
+        Self::new(Plan { anchor, ..Plan::new(quota) }).expect("a quota that fits")
     }
 
     /// The windows that a decision carries.

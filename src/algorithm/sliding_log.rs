@@ -8,7 +8,7 @@
 //!
 //! Exactly the rule: an event at s counts at t while t - s is less than the window, so **never more than the limit in any
 //! stretch of one window**, wherever it starts. A cost of n is n events. Where a call's reading of the clock is older than
-//! the last change of the log, it counts as of that: what it would have to be weighed against may be forgotten already.
+//! an instant at which the log was written, it counts as of that one.
 //!
 //! # When to choose it
 //!
@@ -24,13 +24,15 @@
 
 mod ledger;
 mod log;
+#[cfg(tollgate_loom)]
+mod witness;
 
 use super::windows::limit_and_period;
 use super::{Algorithm, Answers, Any, Charged, Plan, Snapshot, sealed::Sealed};
 use crate::error::BuildError;
 use crate::sync::Plain;
 use ledger::Ledger;
-use log::EMPTY;
+use log::Log;
 
 /// The most events of a log, since an admission copies all that count.
 const MOST: u64 = 1 << 16;
@@ -72,19 +74,30 @@ impl SlidingLog {
         Self::new(Plan::new(quota)).expect("a quota that fits")
     }
 
-    /// The events that count at `now`, or when the log was written if that is later.
+    /// How many logs the calling thread's model has not freed.
+    #[cfg(tollgate_loom)]
+    pub fn logs() -> usize {
+        witness::live()
+    }
+
     #[inline]
-    fn counting<'a>(&self, payload: u64, now: u64) -> Counting<'a> {
+    fn read<'a>(payload: u64) -> Log<'a> {
         // SAFETY: payloads come from words, which whoever has this one read under a guard that still stands. (Nobody else
         // can have a value of this type to ask.)
-        let (events, as_of) = unsafe { log::read(payload) };
-        let instant = now.min(HORIZON).max(as_of);
+        unsafe { log::read(payload) }
+    }
+
+    /// The events that count at `now`: a call whose clock is behind the log counts as of that.
+    #[inline]
+    fn counting<'a>(&self, payload: u64, now: u64) -> Log<'a> {
+        let Log { events, instant } = Self::read(payload);
+        let instant = now.min(HORIZON).max(instant);
         // Each admission leaves behind what has expired, so there is seldom much of it to pass over.
         const FEW: usize = 4;
         let counts = |event: &Plain<u64>| instant - event.get() < self.window;
         let first = events.iter().take(FEW).position(counts);
         let first = first.unwrap_or_else(|| events.partition_point(|event| !counts(event)));
-        Counting { events: &events[first..], instant }
+        Log { events: &events[first..], instant }
     }
 
     /// When `cost` could be taken, if nobody else takes any.
@@ -97,19 +110,6 @@ impl SlidingLog {
                 ready_at.filter(|&at| at <= HORIZON)
             }
         }
-    }
-}
-
-/// What counts of a log at an instant.
-struct Counting<'a> {
-    events: &'a [Plain<u64>],
-    instant: u64,
-}
-
-impl Counting<'_> {
-    /// The last event, or 0.
-    fn newest(&self) -> u64 {
-        self.events.last().map_or(0, Plain::get)
     }
 }
 
@@ -136,32 +136,36 @@ impl Algorithm for SlidingLog {
     #[inline]
     fn charge(&self, payload: u64, now: u64, cost: u64) -> Option<u64> {
         debug_assert!((1..=self.limit).contains(&cost));
-        let Counting { events, instant } = self.counting(payload, now);
+        let Log { events, instant } = self.counting(payload, now);
         (events.len() as u64 + cost <= self.limit)
             .then(|| log::write(self.ledger, instant, [events, &[]], cost as usize))
     }
 
     /// The very events of the charge, or as many of the same instant, as far as they still count.
     fn give_back(&self, payload: u64, now: u64, cost: u64, charged: Charged) -> Option<(u64, u64)> {
-        let Counting { events, instant } = self.counting(payload, now);
+        let Log { events, instant } = self.counting(payload, now);
         let end = events.partition_point(|event| event.get() <= charged.payload);
         let of_that_instant = events[..end].iter().rev().take_while(|event| event.get() == charged.payload).count();
         let returned = of_that_instant.min(usize::try_from(cost).unwrap_or(usize::MAX));
         (returned > 0).then(|| {
-            (log::write(self.ledger, instant, [&events[..end - returned], &events[end..]], 0), returned as u64)
+            let kept = [&events[..end - returned], &events[end..]];
+            (log::write(self.ledger, instant, kept, 0), returned as u64)
         })
     }
 
     /// The newest events, as if the last calls had not been.
     fn refund(&self, payload: u64, now: u64, tokens: u64) -> Option<(u64, u64)> {
-        let Counting { events, instant } = self.counting(payload, now);
+        let Log { events, instant } = self.counting(payload, now);
         let returned = events.len().min(usize::try_from(tokens).unwrap_or(usize::MAX));
-        (returned > 0)
-            .then(|| (log::write(self.ledger, instant, [&events[..events.len() - returned], &[]], 0), returned as u64))
+        (returned > 0).then(|| {
+            let kept = [&events[..events.len() - returned], &[]];
+            (log::write(self.ledger, instant, kept, 0), returned as u64)
+        })
     }
 
     fn reset(&self, payload: u64, now: u64) -> Option<u64> {
-        (!self.counting(payload, now).events.is_empty()).then_some(EMPTY)
+        let Log { events, instant } = self.counting(payload, now);
+        (!events.is_empty()).then(|| log::write(self.ledger, instant, [&[], &[]], 0))
     }
 
     #[inline]
@@ -170,12 +174,8 @@ impl Algorithm for SlidingLog {
     }
 
     fn idle_at(&self, payload: u64) -> u64 {
-        // As of when it was written.
-        let counting = self.counting(payload, 0);
-        match counting.events {
-            [] => counting.instant,
-            _ => counting.newest().saturating_add(self.window),
-        }
+        let Log { events, instant } = Self::read(payload);
+        events.last().map_or(instant, |newest| newest.get().saturating_add(self.window))
     }
 
     fn longest_idle(&self) -> u64 {
@@ -184,11 +184,12 @@ impl Algorithm for SlidingLog {
 
     #[inline]
     fn snapshot(&self, payload: u64, now: u64, cost: u64) -> Snapshot {
-        let counting = self.counting(payload, now);
-        let remaining = (self.limit - counting.events.len() as u64) as u32;
-        let retry_at = self.ready_at(counting.events, cost).unwrap_or(u64::MAX);
+        let events = self.counting(payload, now).events;
+        let newest = events.last().map_or(0, Plain::get);
+        let remaining = (self.limit - events.len() as u64) as u32;
+        let retry_at = self.ready_at(events, cost).unwrap_or(u64::MAX);
         let answers = Any::SlidingLog { limit: self.limit as u32, remaining, window: self.window, retry_at };
-        Snapshot { answers, payload: counting.newest(), now }
+        Snapshot { answers, payload: newest, now }
     }
 
     fn snapshot_of_new(&self, now: u64, cost: u64) -> Snapshot {

@@ -79,6 +79,8 @@ pub struct Answer {
     pub(super) policy: Cow<'static, str>,
     pub(super) shadow: bool,
     pub(super) window: Duration,
+    /// A hash that tells clients apart, where they are to be.
+    pub(super) partition: Option<u64>,
     pub(super) outcome: Result<Status, Denied>,
     /// What was put back since.
     pub(super) returned: u64,

@@ -34,6 +34,7 @@ pub struct Headers {
     rate_limit: Option<Draft>,
     x_rate_limit: Option<Reset>,
     every_response: bool,
+    partition_key: bool,
 }
 
 /// The syntax of `RateLimit`: a draft, which the versions of draft-ietf-httpapi-ratelimit-headers write differently.
@@ -69,7 +70,7 @@ impl Default for Headers {
 impl Headers {
     /// No headers.
     pub const fn none() -> Self {
-        Self { rate_limit: None, x_rate_limit: None, every_response: false }
+        Self { rate_limit: None, x_rate_limit: None, every_response: false, partition_key: false }
     }
 
     /// `RateLimit-Policy` and `RateLimit`, in the syntax of a draft:
@@ -97,6 +98,7 @@ impl Headers {
             rate_limit: if other.rate_limit.is_some() { other.rate_limit } else { self.rate_limit },
             x_rate_limit: if other.x_rate_limit.is_some() { other.x_rate_limit } else { self.x_rate_limit },
             every_response: self.every_response || other.every_response,
+            partition_key: self.partition_key || other.partition_key,
         }
     }
 
@@ -105,9 +107,20 @@ impl Headers {
         Self { every_response: true, ..self }
     }
 
+    /// Adds `pk` to the fields of the draft, which tells apart whose limit is spoken of: by a hash of the client that is
+    /// keyed at random when the layer is built, never by the client itself. Not sent for a [`Gate`](crate::Gate).
+    pub const fn with_partition_key(self) -> Self {
+        Self { partition_key: true, ..self }
+    }
+
     /// Whether a response that is no refusal gets any.
     pub(super) fn are_on_every_response(&self) -> bool {
-        self.every_response && *self != Self::none().on_every_response()
+        self.every_response && (self.rate_limit.is_some() || self.x_rate_limit.is_some())
+    }
+
+    /// Whether clients have to be told apart.
+    pub(super) fn have_partition_keys(&self) -> bool {
+        self.partition_key && self.rate_limit.is_some()
     }
 
     /// Adds what `decision` says.
@@ -145,8 +158,9 @@ fn write_draft(draft: Draft, decision: &Decision, headers: &mut HeaderMap) {
     for answer in decision.answers().filter(|answer| !answer.is_shadow()) {
         let (quota, window) = (answer.limit().min(LARGEST), seconds(answer.window()));
         let comma = if policies.is_empty() { "" } else { ", " };
+        let partition = answer.partition.map(partition_key).unwrap_or_default();
         // Writing to a string never fails.
-        let _ = write!(policies, "{comma}\"{}\";q={quota};w={window}", answer.policy());
+        let _ = write!(policies, "{comma}\"{}\";q={quota};w={window}{partition}", answer.policy());
         if refused && !answer.refuses() {
             continue;
         }
@@ -158,6 +172,7 @@ fn write_draft(draft: Draft, decision: &Decision, headers: &mut HeaderMap) {
             Draft::V12 => write!(limits, "{comma}\"{}\";a={left};w={lasts}", answer.policy()),
             Draft::Bridge => write!(limits, "{comma}\"{}\";r={left};t={lasts};a={left};w={lasts}", answer.policy()),
         };
+        limits.push_str(&partition);
     }
     for (name, list) in [(POLICY, policies), (RATE_LIMIT, limits)] {
         // Several lines of a list are one list: what a layer further in has said stays.
@@ -165,6 +180,15 @@ fn write_draft(draft: Draft, decision: &Decision, headers: &mut HeaderMap) {
             headers.append(name, value);
         }
     }
+}
+
+/// The parameter `pk`: a byte sequence, which Structured Fields write in Base64 between colons.
+fn partition_key(hash: u64) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    // 64 bits are ten digits of six bits and one of four, filled up with zeros.
+    let digits = (0..11).map(|place| u128::from(hash) << 2 >> (60 - 6 * place) & 63);
+    digits.fold(";pk=:".to_owned(), |text, digit| text + char::from(DIGITS[digit as usize]).encode_utf8(&mut [0; 4]))
+        + "=:"
 }
 
 /// Seconds for a Structured Field that must not be 0.

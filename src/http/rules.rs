@@ -92,6 +92,7 @@ pub(super) struct Asked<'a> {
     pub(super) ask: Ask<'a>,
     /// Kept for events only.
     client: Option<Box<Client>>,
+    partition: Option<u64>,
 }
 
 impl<'a> Asked<'a> {
@@ -198,7 +199,10 @@ impl Rules {
                 }
             };
             let ask = policy.ask(known, head);
-            asked.push(Asked { place, rule, ask, client: self.log_clients.then(|| Box::new(known.clone())) });
+            let partition = self.headers.have_partition_keys() && policy.by_client();
+            let partition = partition.then(|| self.dice.key.hash_one(known));
+            let client = self.log_clients.then(|| Box::new(known.clone()));
+            asked.push(Asked { place, rule, ask, client, partition });
         }
         Some(asked)
     }
@@ -254,6 +258,7 @@ impl Rules {
             policy: policy.name().clone(),
             shadow: policy.is_shadow(),
             window: *window,
+            partition: asked.partition,
             outcome,
             returned: 0,
         }

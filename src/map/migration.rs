@@ -127,7 +127,7 @@ impl<A: Algorithm> Map<A> {
             Frozen::Moved { kept: true } => return Fate::Kept(None),
             Frozen::Moved { kept: false } => return Fate::Dropped,
         };
-        let kept = payload != 0 && !self.algorithm.is_idle(payload, next.birth().floor);
+        let kept = self.is_kept(payload, next);
         if kept {
             Self::install(client, payload, next);
         }
@@ -135,6 +135,11 @@ impl<A: Algorithm> Map<A> {
             pointees.retire(payload);
         }
         if kept { Fate::Kept(Some(payload)) } else { Fate::Dropped }
+    }
+
+    /// Whether a frozen payload is taken along.
+    fn is_kept(&self, payload: u64, next: &Table) -> bool {
+        payload != 0 && !self.algorithm.is_idle(payload, next.birth().floor)
     }
 
     /// Puts a frozen payload into the next table. Late helpers find it there, or the table itself on the move.
@@ -233,17 +238,19 @@ impl<A: Algorithm> Map<A> {
         if let Stop::Frozen = stop {
             return;
         }
-        if let Stop::Claimed = stop {
-            if let Found::Empty(slot) = next.find(client) {
-                let _ = slot.claim(client);
+        if self.is_kept(payload, next) {
+            if let Stop::Claimed = stop {
+                if let Found::Empty(slot) = next.find(client) {
+                    let _ = slot.claim(client);
+                }
+                return;
             }
+            Self::install(client, payload, next);
+        }
+        if let Stop::Claimed | Stop::Installed = stop {
             return;
         }
-        Self::install(client, payload, next);
-        if let Stop::Installed = stop {
-            return;
-        }
-        let _ = slot.word.mark_moved(payload, true);
+        self.carry(guard, slot, client, next);
         table.progress.finish(chunk);
     }
 

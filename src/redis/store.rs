@@ -151,14 +151,12 @@ impl Shared {
     }
 
     async fn ask_within(&self, budget: Duration, action: Action, parts: &[Part<'_>]) -> Result<Reply, StoreError> {
-        let answer = tokio::time::timeout(budget, self.run(action, parts)).await;
-        let error = match answer {
-            Ok(Ok(reply)) => {
+        let error = match self.run_within(budget, action, parts).await {
+            Ok(reply) => {
                 self.breaker.succeeded();
                 return Ok(reply);
             }
-            Ok(Err(error)) => error,
-            Err(_) => StoreError::new(Trouble::TimedOut, format!("{budget:?}")),
+            Err(error) => error,
         };
         self.counters.failure(error.trouble);
         if self.breaker.failed() {
@@ -170,6 +168,15 @@ impl Shared {
         Err(error)
     }
 
+    async fn run_within(&self, budget: Duration, action: Action, parts: &[Part<'_>]) -> Result<Reply, StoreError> {
+        if tokio::runtime::Handle::try_current().is_err() {
+            return Err(StoreError::new(Trouble::Disconnected, "the limiter is used outside of a tokio runtime"));
+        }
+        let late = |_| StoreError::new(Trouble::TimedOut, format!("{budget:?}"));
+        tokio::time::timeout(budget, self.run(action, parts)).await.map_err(late)?
+    }
+
+    /// Asks once, without a budget.
     async fn run(&self, action: Action, parts: &[Part<'_>]) -> Result<Reply, StoreError> {
         let time = self.clock.as_ref().map(|clock| clock.now() / 1000);
         if time.is_some_and(|time| time > LAST) {

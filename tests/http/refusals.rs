@@ -4,6 +4,7 @@ use super::support::*;
 use axum::{Router, routing::get};
 use http::{Method, Response, StatusCode};
 use std::time::Duration;
+use tollgate::http::client::ApiKey;
 use tollgate::http::{Draft, Headers, Policy, RateLimitLayer, RateLimitLayerBuilder, Refusal, Reset};
 use tollgate::{ManualClock, Quota};
 
@@ -102,6 +103,22 @@ async fn headers_are_on_refusals_on_every_response_or_nowhere() {
             }
         }
     }
+}
+
+#[tokio::test]
+async fn a_partition_key_tells_clients_apart_and_not_who_they_are() {
+    let headers = Headers::rate_limit(Draft::V12).with_partition_key().on_every_response();
+    let builder = builder(frozen(Quota::per_minute(9))).identify(ApiKey::new()).headers(headers);
+    let mut client = connect(builder).await;
+    let mut keys = Vec::new();
+    for key in ["ann", "ben", "ann"] {
+        let reply = client.send(Method::GET, "/", &[("x-api-key", key)]).await;
+        let field = reply.header("ratelimit-policy").unwrap();
+        keys.push(field.strip_prefix(r#""hello";q=9;w=60;pk=:"#).unwrap().to_owned());
+        assert!(reply.header("ratelimit").unwrap().ends_with(keys.last().unwrap()));
+    }
+    assert_eq!(keys[0], keys[2]);
+    assert_ne!(keys[0], keys[1]);
 }
 
 #[tokio::test]

@@ -17,6 +17,7 @@ const KEY: &str = "s3cret-key";
 fn builder() -> RateLimitLayerBuilder {
     RateLimitLayer::builder()
         .policy(Policy::new("seven", frozen(Quota::per_hour(7))).cost_by(|head| head.uri().path().len() as u64))
+        .policy(Policy::new("roomy", frozen(Quota::per_hour(100))))
         .policy(Policy::new("tried", frozen(Quota::per_hour(5))).shadow())
         .identify(ApiKey::new())
 }
@@ -46,6 +47,8 @@ fn metrics_count_by_policy_and_outcome() {
         r#"tollgate_requests_total{policy="seven",outcome="allowed"} 7"#,
         r#"tollgate_requests_total{policy="seven",outcome="refused"} 3"#,
         r#"tollgate_requests_total{policy="seven",outcome="never"} 1"#,
+        // A request that another policy refuses was not charged here.
+        r#"tollgate_requests_total{policy="roomy",outcome="allowed"} 7"#,
         r#"tollgate_requests_total{policy="tried",outcome="allowed"} 5"#,
         r#"tollgate_requests_total{policy="tried",outcome="shadow_refused"} 2"#,
         r#"tollgate_clients{policy="seven"} 1"#,

@@ -148,3 +148,18 @@ proptest! {
         survives_the_end_of_time(FixedWindow::new(plan).unwrap(), times)?;
     }
 }
+
+/// A call that was held up since the last window: what has been given back meanwhile must not make it forget that window.
+#[test]
+fn a_late_call_does_not_fill_its_window_again() {
+    let window = FixedWindow::new(Plan::new(crate::Quota::per_second(5))).unwrap();
+    let (late, now) = (999_999_999, 1_000_000_000);
+    let full = window.charge(0, late, 5).unwrap();
+    let next = window.charge(full, now, 1).unwrap();
+    let charged = window.snapshot(next, now, 1).charged();
+    let (empty, _) = window.give_back(next, now, 1, charged).unwrap();
+    assert!(!window.is_idle(empty, late) && window.is_idle(empty, now));
+    // It is in the window that the others are in.
+    let counted = window.charge(empty, late, 5).unwrap();
+    assert_eq!((window.remaining(counted, now), window.retry_after(counted, late, 1)), (0, Some(1_000_000_001)));
+}

@@ -215,3 +215,17 @@ proptest! {
         survives_the_end_of_time(SlidingCounter::new(plan).unwrap(), times)?;
     }
 }
+
+/// A call that was held up since a window that nothing tells of any more.
+#[test]
+fn a_late_call_does_not_fill_its_window_again() {
+    let counter = SlidingCounter::new(Plan::new(crate::Quota::per_second(5))).unwrap();
+    let (late, now) = (999_999_999, 2_000_000_000);
+    let full = counter.charge(0, late, 5).unwrap();
+    let later = counter.charge(full, now, 1).unwrap();
+    let charged = counter.snapshot(later, now, 1).charged();
+    let (empty, _) = counter.give_back(later, now, 1, charged).unwrap();
+    assert!(!counter.is_idle(empty, late) && counter.is_idle(empty, now));
+    let counted = counter.charge(empty, late, 5).unwrap();
+    assert_eq!((counter.remaining(counted, now), counter.remaining(counted, late)), (0, 0));
+}

@@ -1,19 +1,18 @@
 //! A log in memory: one allocation that is written once and then only read.
 //!
 //! ```text
-//! [ number of events | address of the ledger | as of | event | event | ... ]     oldest first
+//! [ number of events | address of the ledger | instant | event | event | ... ]     oldest first
 //! ```
 //!
-//! A log is written *as of* an instant, by which earlier events may have been left out. No later call counts as before it.
-//! Mostly that is the instant of the newest event; where the newest were given back it is not, and may outlive them all.
+//! The instant is the one as of which the log was written. It may be later than the last event, where later ones were taken
+//! back: nothing may be added at an earlier instant all the same, since events have been left out that count there.
 
 use super::ledger::Ledger;
+#[cfg(tollgate_loom)]
+use super::witness;
 use crate::sync::Plain;
 use std::iter::repeat_n;
 use std::ptr;
-
-/// The payload of a log that knows of nothing. No log has this address.
-pub(super) const EMPTY: u64 = 1;
 
 const HEADER: usize = 3;
 
@@ -21,38 +20,55 @@ const HEADER: usize = 3;
 const SHIFT: u32 = 2;
 const _: () = assert!(align_of::<Plain<u64>>() >= 1 << SHIFT);
 
-/// Writes a log of events that were in another, in their order, and of `n` more as of now. Returns its payload.
+/// A log that was never written has no events, and is as of the beginning.
+const UNWRITTEN: u64 = 0;
+
+/// What a log says.
+pub(super) struct Log<'a> {
+    /// Oldest first.
+    pub(super) events: &'a [Plain<u64>],
+    /// The instant as of which it was written. All events count then.
+    pub(super) instant: u64,
+}
+
+/// Writes a log as of `instant`, of events that were in another, in their order, and `n` of this instant. Returns its
+/// payload.
 #[inline]
-pub(super) fn write(ledger: &'static Ledger, as_of: u64, events: [&[Plain<u64>]; 2], n: usize) -> u64 {
-    let [before, after] = events;
-    let events = before.len() + after.len() + n;
+pub(super) fn write(ledger: &'static Ledger, instant: u64, kept: [&[Plain<u64>]; 2], n: usize) -> u64 {
+    let events = kept[0].len() + kept[1].len() + n;
     let mut log = Vec::with_capacity(HEADER + events);
     log.push(Plain::new(events as u64));
     log.push(Plain::new(ptr::from_ref(ledger).expose_provenance() as u64));
-    log.push(Plain::new(as_of));
-    log.extend_from_slice(before);
-    log.extend_from_slice(after);
-    log.extend(repeat_n(as_of, n).map(Plain::new));
+    log.push(Plain::new(instant));
+    log.extend_from_slice(kept[0]);
+    log.extend_from_slice(kept[1]);
+    log.extend(repeat_n(instant, n).map(Plain::new));
     let log = log.into_boxed_slice();
     ledger.add(size_of_val(&*log));
-    Box::into_raw(log).cast::<Plain<u64>>().expose_provenance() as u64 >> SHIFT
+    let payload = Box::into_raw(log).cast::<Plain<u64>>().expose_provenance() as u64 >> SHIFT;
+    #[cfg(tollgate_loom)]
+    witness::written(payload);
+    payload
 }
 
-/// The events of a log, oldest first, and the instant as of which it was written.
+/// Reads a log.
 ///
 /// # Safety
 ///
-/// The payload comes from `write`, or is 0 or [`EMPTY`], and is not freed during `'a`.
+/// The payload comes from `write`, or is 0, and is not freed during `'a`.
 #[inline]
-pub(super) unsafe fn read<'a>(payload: u64) -> (&'a [Plain<u64>], u64) {
-    if payload <= EMPTY {
-        return (&[], 0);
+pub(super) unsafe fn read<'a>(payload: u64) -> Log<'a> {
+    if payload == UNWRITTEN {
+        return Log { events: &[], instant: 0 };
     }
+    #[cfg(tollgate_loom)]
+    witness::read(payload);
     let log = address(payload);
     // SAFETY: the caller's promise. A log starts with its header.
     unsafe {
         let events = (*log).get() as usize;
-        (&*ptr::slice_from_raw_parts(log.add(HEADER), events), (*log.add(2)).get())
+        let instant = (*log.add(2)).get();
+        Log { events: &*ptr::slice_from_raw_parts(log.add(HEADER), events), instant }
     }
 }
 
@@ -62,9 +78,11 @@ pub(super) unsafe fn read<'a>(payload: u64) -> (&'a [Plain<u64>], u64) {
 ///
 /// As `read`, and nobody reads it any more.
 pub(super) unsafe fn free(payload: u64) {
-    if payload <= EMPTY {
+    if payload == UNWRITTEN {
         return;
     }
+    #[cfg(tollgate_loom)]
+    witness::freed(payload);
     let log = address(payload);
     // SAFETY: the caller's promise. It is the box that `write` let go of, and ledgers are never freed.
     unsafe {

@@ -76,13 +76,8 @@ impl Oracle for Exact {
         self.remove(now, tokens, |_| true)
     }
 
-    /// As if nothing had ever been.
     fn reset(&mut self, now: u64) -> bool {
-        let used = self.used(now) > 0;
-        if used {
-            (self.events, self.changed) = (Vec::new(), 0);
-        }
-        used
+        self.remove(now, u64::MAX, |_| true) > 0
     }
 
     fn is_idle(&self, now: u64) -> bool {
@@ -114,9 +109,9 @@ proptest! {
         pair.run(start, &events)?;
         // All other logs are gone.
         let held = match pair.client.word {
-            ..=EMPTY => 0,
+            0 => 0,
             // SAFETY: the pair holds the log.
-            word => 24 + 8 * unsafe { log::read(word) }.0.len(),
+            word => 24 + 8 * unsafe { log::read(word) }.events.len(),
         };
         prop_assert_eq!(pair.client.algorithm.bytes(), held);
     }
@@ -200,4 +195,44 @@ fn a_log_holds_at_most_65_536_events() {
     assert_eq!(log.bytes(), 0);
     let error = SlidingLog::new(Plan::new(Quota::per_second(65_537))).unwrap_err();
     assert!(matches!(error, BuildError::LimitTooLarge { most: 65_536, .. }));
+}
+
+/// A call that was held up while the events expired that it would have to be weighed against.
+#[test]
+fn a_late_call_does_not_fill_its_window_again() {
+    let mut pair = pair(Plan::new(Quota::per_second(5)));
+    let log = pair.client.algorithm;
+    let (late, now) = (999_999_999, 1_000_000_000);
+    let mut replace = |payload| {
+        let old = std::mem::replace(&mut pair.client.word, payload);
+        // SAFETY: nobody else has the word.
+        unsafe { SlidingLog::free(old) };
+        payload
+    };
+    let full = replace(log.charge(0, 0, 5).unwrap());
+    assert_eq!(log.charge(full, late, 1), None);
+    let next = replace(log.charge(full, now, 1).unwrap());
+    let charged = log.snapshot(next, now, 1).charged();
+    let empty = replace(log.give_back(next, now, 1, charged).unwrap().0);
+    assert!(!log.is_idle(empty, late) && log.is_idle(empty, now));
+    // It counts as of the moment at which the others were forgotten.
+    let counted = replace(log.charge(empty, late, 5).unwrap());
+    assert_eq!(log.retry_after(counted, now, 1), Some(1_000_000_000));
+}
+
+/// One nanosecond before the last is the last at which anything expires: the last one of all means never.
+#[test]
+fn time_ends_a_nanosecond_before_the_last_u64() {
+    const WINDOW: u64 = 1_000_000_000;
+    let log = SlidingLog::new(Plan::new(Quota::per_second(1))).unwrap();
+    for (at, expires) in [(HORIZON - WINDOW, true), (HORIZON - WINDOW + 1, false)] {
+        let payload = log.charge(0, at, 1).unwrap();
+        let wait = expires.then_some(WINDOW);
+        assert_eq!([log.retry_after(payload, at, 1), log.snapshot(payload, at, 1).retry_after(1)], [wait; 2]);
+        assert_eq!([log.idle_at(payload) < u64::MAX, log.is_idle(payload, u64::MAX)], [expires; 2]);
+        assert_eq!([HORIZON, u64::MAX].map(|end| log.remaining(payload, end)), [u64::from(expires); 2]);
+        // SAFETY: no word holds it.
+        unsafe { SlidingLog::free(payload) };
+    }
+    log.close();
 }

@@ -15,6 +15,7 @@ fn answer(name: &'static str, quota: Quota, used: u64, pause: Duration, cost: u6
         policy: name.into(),
         shadow: false,
         window: limiter.window(),
+        partition: None,
         outcome: limiter.check_n("a", cost).map(|allowed| Status::from(&allowed)),
         returned: 0,
     }
@@ -111,6 +112,20 @@ fn numbers_stay_within_those_of_structured_fields() {
     let map = written(Headers::default(), [huge]);
     assert!(text(&map, "ratelimit").starts_with(r#""a";r=999999999999999;t=1;"#), "{map:?}");
     assert!(text(&map, "ratelimit-policy").contains("q=999999999999999;"));
+}
+
+#[test]
+fn a_partition_key_is_the_base64_of_a_hash() {
+    let [burst, _] = burst_and_hourly();
+    for hash in [0, 1, 0x0123_4567_89AB_CDEF, u64::MAX] {
+        let map = written(Headers::default(), [Answer { partition: Some(hash), ..burst.clone() }]);
+        for field in ["ratelimit", "ratelimit-policy"] {
+            let list: List = Parser::new(&text(&map, field)).parse().unwrap();
+            let ListEntry::Item(item) = &list[0] else { panic!("{field} is no list of items") };
+            let key = item.params.get(Key::from_string("pk".into()).unwrap().as_ref());
+            assert_eq!(key, Some(&BareItem::ByteSequence(hash.to_be_bytes().into())), "{map:?}");
+        }
+    }
 }
 
 #[test]

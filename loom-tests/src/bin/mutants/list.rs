@@ -13,6 +13,10 @@ const TOGETHER: &str = "src/all_or_nothing.rs";
 const TSC: &str = "src/clock/tsc.rs";
 const TIMELINE: &str = "src/clock/timeline.rs";
 const BUCKET: &str = "src/algorithm/token_bucket.rs";
+const LOG: &str = "src/algorithm/sliding_log.rs";
+const WINDOWS: &str = "src/algorithm/windows.rs";
+const FIXED: &str = "src/algorithm/fixed_window.rs";
+const COUNTER: &str = "src/algorithm/sliding_counter.rs";
 
 pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
@@ -20,98 +24,207 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         file: WORD,
         text: r#"let mut word = self.0.load(Ordering::Acquire);"#,
         with: r#"let mut word = self.0.load(Ordering::Relaxed);"#,
-        models: &["payload"],
+        models: &["payload::a_payload_that_is_read_once_is_whole"],
     },
     Mutation {
         name: "word: apply publishes relaxed",
         file: WORD,
         text: r#"self.0.compare_exchange(word, payload, Ordering::Release, Ordering::Acquire)"#,
         with: r#"self.0.compare_exchange(word, payload, Ordering::Relaxed, Ordering::Acquire)"#,
-        models: &["payload"],
+        models: &["payload::a_payload_that_is_read_once_is_whole"],
     },
     Mutation {
         name: "word: apply fails relaxed",
         file: WORD,
         text: r#"self.0.compare_exchange(word, payload, Ordering::Release, Ordering::Acquire)"#,
         with: r#"self.0.compare_exchange(word, payload, Ordering::Release, Ordering::Relaxed)"#,
-        models: &["payload"],
+        models: &["payload::a_payload_that_is_read_is_whole"],
     },
     Mutation {
         name: "word: apply overwrites what it has not seen",
         file: WORD,
         text: r#"match self.0.compare_exchange(word, payload, Ordering::Release, Ordering::Acquire) {"#,
         with: r#"match { self.0.store(payload, Ordering::Release); Ok::<u64, u64>(0) } {"#,
-        models: &["word"],
+        models: &["word::charges_of_two_threads_never_exceed_the_bucket"],
     },
     Mutation {
         name: "word: apply answers from a moved word",
         file: WORD,
-        text: r#"if word & MOVED != 0 {"#,
-        with: r#"if false {"#,
-        models: &["migration"],
+        text: r#"            if word & MOVED != 0 {
+                return Applied::Moved;"#,
+        with: r#"            if false {
+                return Applied::Moved;"#,
+        models: &["migration::a_late_helper_undoes_no_refund", "migration::a_charge_meets_the_swing", "migration"],
+    },
+    Mutation {
+        name: "word: apply reads the log of a moved word",
+        file: WORD,
+        text: r#"            if word & MOVED != 0 {
+                return Applied::Moved;"#,
+        with: r#"            if false {
+                return Applied::Moved;"#,
+        models: &["payload::a_payload_that_is_moved_is_whole", "payload"],
     },
     Mutation {
         name: "word: apply writes to a frozen word",
         file: WORD,
-        text: r#"Step::Write(..) if word & FROZEN != 0 => return Applied::Frozen,"#,
-        with: r#""#,
-        models: &["migration"],
+        text: r#"Step::Write(payload, _) if word & FROZEN != 0 => {"#,
+        with: r#"Step::Write(payload, _) if false => {"#,
+        models: &["migration::a_charge_meets_the_move"],
     },
     Mutation {
         name: "word: freeze acquires nothing",
         file: WORD,
         text: r#"self.0.fetch_or(FROZEN, Ordering::AcqRel)"#,
         with: r#"self.0.fetch_or(FROZEN, Ordering::Release)"#,
-        models: &["payload"],
+        models: &["payload::a_payload_that_is_moved_is_whole", "payload"],
     },
     Mutation {
         name: "word: freeze releases nothing",
         file: WORD,
         text: r#"self.0.fetch_or(FROZEN, Ordering::AcqRel)"#,
         with: r#"self.0.fetch_or(FROZEN, Ordering::Acquire)"#,
-        models: &["migration", "payload"],
+        models: &[
+            "migration::a_charge_meets_the_move",
+            "payload::a_payload_that_is_moved_is_whole",
+            "payload::a_payload_that_was_moved_by_another_is_whole",
+        ],
+    },
+    Mutation {
+        name: "word: freeze takes a moved word for a frozen one",
+        file: WORD,
+        text: r#"            return Frozen::Moved { kept: word & PAYLOAD_MAX != 0 };"#,
+        with: r#""#,
+        models: &["payload::two_helpers_drop_a_log_once", "payload::two_helpers_take_a_log_along_once"],
     },
     Mutation {
         name: "word: install overwrites",
         file: WORD,
         text: r#"let _ = self.0.compare_exchange(0, payload, Ordering::Relaxed, Ordering::Relaxed);"#,
         with: r#"self.0.store(payload, Ordering::Relaxed);"#,
-        models: &["migration"],
+        models: &["migration::a_late_helper_undoes_no_refund"],
     },
     Mutation {
         name: "word: moved is set relaxed",
         file: WORD,
-        text: r#"self.0.fetch_or(MOVED, Ordering::Release)"#,
-        with: r#"self.0.fetch_or(MOVED, Ordering::Relaxed)"#,
-        models: &["migration", "payload"],
+        text: r#"self.0.compare_exchange(frozen, moved, Ordering::Release, Ordering::Relaxed).is_ok()"#,
+        with: r#"self.0.compare_exchange(frozen, moved, Ordering::Relaxed, Ordering::Relaxed).is_ok()"#,
+        models: &["payload::a_payload_that_was_moved_by_another_is_whole", "migration::a_charge_meets_the_move"],
+    },
+    Mutation {
+        name: "word: a log is freed though it was published",
+        file: WORD,
+        text: r#"                            pointees.retire(seen);
+"#,
+        with: r#"                            pointees.retire(seen);
+                            pointees.discard(payload);
+"#,
+        models: &["payload::a_payload_that_is_read_once_is_whole"],
+    },
+    Mutation {
+        name: "word: a log that met a frozen word is not freed",
+        file: WORD,
+        text: r#"                    pointees.discard(payload);
+                    return Applied::Frozen;"#,
+        with: r#"                    return Applied::Frozen;"#,
+        models: &["payload::a_payload_that_is_moved_is_whole"],
+    },
+    Mutation {
+        name: "word: a log that lost the race is not freed",
+        file: WORD,
+        text: r#"                            pointees.discard(payload);
+                            word = actual;"#,
+        with: r#"                            word = actual;"#,
+        models: &["payload::a_payload_that_is_read_is_whole"],
+    },
+    Mutation {
+        name: "word: a log is retired before it is replaced",
+        file: WORD,
+        text: r#"                    match self.0.compare_exchange(word, payload, Ordering::Release, Ordering::Acquire) {
+                        Ok(_) => {
+                            pointees.retire(seen);"#,
+        with: r#"                    pointees.retire(seen);
+                    match self.0.compare_exchange(word, payload, Ordering::Release, Ordering::Acquire) {
+                        Ok(_) => {"#,
+        models: &["payload::a_log_is_reached_by_nobody_who_pins_after_its_retirement"],
+    },
+    Mutation {
+        name: "word: a log that was replaced is freed at once",
+        file: WORD,
+        text: r#"                            pointees.retire(seen);
+"#,
+        with: r#"                            pointees.discard(seen);
+"#,
+        models: &["payload::a_log_outlives_its_retirement_for_those_who_pinned_before"],
+    },
+    Mutation {
+        name: "word: a log that was replaced is not retired",
+        file: WORD,
+        text: r#"                            pointees.retire(seen);
+"#,
+        with: r#""#,
+        models: &["payload::a_payload_that_is_read_once_is_whole"],
+    },
+    Mutation {
+        name: "word: the mark leaves the payload there",
+        file: WORD,
+        text: r#"FROZEN | MOVED | u64::from(kept)"#,
+        with: r#"FROZEN | MOVED | payload"#,
+        models: &["payload::two_helpers_drop_a_log_once"],
+    },
+    Mutation {
+        name: "word: the mark says dropped of a log that was kept",
+        file: WORD,
+        text: r#"FROZEN | MOVED | u64::from(kept)"#,
+        with: r#"{ let _ = kept; FROZEN | MOVED }"#,
+        models: &["payload::two_helpers_take_a_log_along_once"],
+    },
+    Mutation {
+        name: "word: the mark says kept of a log that was dropped",
+        file: WORD,
+        text: r#"FROZEN | MOVED | u64::from(kept)"#,
+        with: r#"FROZEN | MOVED | 1"#,
+        models: &["payload::two_helpers_drop_a_log_once"],
     },
     Mutation {
         name: "slot: owner loads relaxed",
         file: SLOT,
         text: r#"Owner::of(self.fingerprint.load(Ordering::Acquire))"#,
         with: r#"Owner::of(self.fingerprint.load(Ordering::Relaxed))"#,
-        models: &["migration"],
+        models: &[
+            "migration::a_new_client_meets_the_move",
+            "migration::a_new_client_meets_the_swing",
+            "migration::a_new_client_meets_the_start",
+        ],
     },
     Mutation {
         name: "slot: seal publishes relaxed",
         file: SLOT,
         text: r#"self.fingerprint.compare_exchange(EMPTY, new, Ordering::Release, Ordering::Acquire)"#,
         with: r#"self.fingerprint.compare_exchange(EMPTY, new, Ordering::Relaxed, Ordering::Acquire)"#,
-        models: &["migration"],
+        models: &[
+            "migration::a_new_client_meets_the_move",
+            "migration::a_new_client_meets_the_swing",
+            "migration::a_new_client_meets_the_start",
+        ],
     },
     Mutation {
         name: "slot: a lost claim reads relaxed",
         file: SLOT,
         text: r#"self.fingerprint.compare_exchange(EMPTY, new, Ordering::Release, Ordering::Acquire)"#,
         with: r#"self.fingerprint.compare_exchange(EMPTY, new, Ordering::Release, Ordering::Relaxed)"#,
-        models: &["migration", "claim"],
+        models: &[
+            "migration::a_new_client_meets_the_move",
+            "migration::a_new_client_meets_the_swing",
+            "migration::a_new_client_meets_the_start",
+        ],
     },
     Mutation {
         name: "slot: a claim takes whatever slot",
         file: SLOT,
         text: r#"match self.fingerprint.compare_exchange(EMPTY, new, Ordering::Release, Ordering::Acquire) {"#,
         with: r#"match { self.fingerprint.store(new, Ordering::Release); Ok::<u64, u64>(0) } {"#,
-        models: &["claim", "migration"],
+        models: &["claim::two_clients_that_collide_get_a_slot_each", "claim", "migration"],
     },
     Mutation {
         name: "table: next loads relaxed",
@@ -120,49 +233,59 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         guard.reach(next);"#,
         with: r#"let next = self.next.load(Ordering::Relaxed);
         guard.reach(next);"#,
-        models: &["migration"],
+        models: &["migration::two_threads_start_one_migration", "migration::a_new_client_meets_the_start"],
     },
     Mutation {
         name: "table: next is published relaxed",
         file: TABLE,
         text: r#"compare_exchange(std::ptr::null_mut(), next, Ordering::Release, Ordering::Relaxed)"#,
         with: r#"compare_exchange(std::ptr::null_mut(), next, Ordering::Relaxed, Ordering::Relaxed)"#,
-        models: &["migration"],
+        models: &["migration::two_threads_start_one_migration", "migration::a_new_client_meets_the_start"],
     },
     Mutation {
         name: "table: next is published twice",
         file: TABLE,
         text: r#"match self.next.compare_exchange(std::ptr::null_mut(), next, Ordering::Release, Ordering::Relaxed) {"#,
         with: r#"match { self.next.store(next, Ordering::Release); Ok::<u64, u64>(0) } {"#,
-        models: &["migration"],
+        models: &["migration::two_threads_start_one_migration"],
     },
     Mutation {
         name: "progress: a finished chunk is seen relaxed",
         file: TABLE,
         text: r#"done.load(Ordering::Acquire).trailing_ones()"#,
         with: r#"done.load(Ordering::Relaxed).trailing_ones()"#,
-        models: &["migration", "payload"],
+        models: &["migration::a_swing_has_seen_what_others_moved", "migration", "payload"],
     },
     Mutation {
         name: "progress: a chunk is finished relaxed",
         file: TABLE,
         text: r#"self.done[chunk / 64].fetch_or(bit, Ordering::Release)"#,
         with: r#"self.done[chunk / 64].fetch_or(bit, Ordering::Relaxed)"#,
-        models: &["migration", "payload"],
+        models: &["migration::a_swing_has_seen_what_others_moved", "migration", "payload"],
     },
     Mutation {
         name: "progress: the last account acquires nothing",
         file: TABLE,
         text: r#"self.counted.fetch_add(1, Ordering::AcqRel)"#,
         with: r#"self.counted.fetch_add(1, Ordering::Release)"#,
-        models: &["migration", "payload"],
+        models: &[
+            "migration::a_swing_has_seen_what_others_moved",
+            "whole::a_log_meets_a_whole_migration",
+            "migration",
+            "payload",
+        ],
     },
     Mutation {
         name: "progress: an account releases nothing",
         file: TABLE,
         text: r#"self.counted.fetch_add(1, Ordering::AcqRel)"#,
         with: r#"self.counted.fetch_add(1, Ordering::Acquire)"#,
-        models: &["migration", "payload"],
+        models: &[
+            "migration::a_swing_has_seen_what_others_moved",
+            "whole::a_log_meets_a_whole_migration",
+            "migration",
+            "payload",
+        ],
     },
     Mutation {
         name: "progress: a chunk begun is as good as finished",
@@ -170,7 +293,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         text: r#"        // Acquire, twice: pairs"#,
         with: r#"        if true { return None; }
         // Acquire, twice: pairs"#,
-        models: &["migration"],
+        models: &["migration::two_helpers_swing_once", "migration"],
     },
     Mutation {
         name: "map: root loads relaxed",
@@ -179,118 +302,167 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         guard.reach(root);"#,
         with: r#"let root = self.root.load(Ordering::Relaxed);
         guard.reach(root);"#,
-        models: &["migration"],
+        models: &["whole::a_peek_meets_a_whole_migration"],
     },
     Mutation {
         name: "map: an empty slot of the old table is not sealed",
         file: MAP,
         text: r#"(Some(next), Absent::Claim) => match slot.seal() {"#,
         with: r#"(Some(next), Absent::Claim) => match Ok::<(), slot::Owner>(()) {"#,
-        models: &["migration"],
+        models: &["migration::a_new_client_is_not_claimed_in_both_tables"],
     },
     Mutation {
         name: "map: a frozen word is left behind",
         file: MAP,
         text: r#"Applied::Frozen => table.next(guard).inspect(|next| {
-                        self.carry(slot, client, next);
+                        self.carry(guard, slot, client, next);
                     }),"#,
         with: r#"Applied::Frozen => table.next(guard),"#,
-        models: &["migration"],
+        models: &["migration::nobody_waits_for_a_helper_that_has_frozen", "migration"],
     },
     Mutation {
         name: "map: the floor is forgotten by those who go from table to table",
         file: MAP,
         text: r#"let at = now.max(table.birth().floor);"#,
         with: r#"let at = now;"#,
-        models: &["migration"],
+        models: &["migration::dropping_an_idle_client_changes_no_answer"],
     },
     Mutation {
         name: "map: the floor is forgotten by those who start at the root",
         file: MAP,
         text: r#"            let now = now.max(table.birth().floor);
-            if let Applied::Done"#,
-        with: r#"            if let Applied::Done"#,
-        models: &["migration"],
+            let step"#,
+        with: r#"            let step"#,
+        models: &["migration::a_floor_never_goes_back"],
     },
     Mutation {
         name: "map: claims need no room",
         file: MAP,
         text: r#"(None, Absent::Claim) if table.room.take() => {"#,
         with: r#"(None, Absent::Claim) if { table.room.take(); true } => {"#,
-        models: &["claim", "migration"],
+        models: &["claim::a_full_map_refuses_new_clients_and_keeps_the_old", "claim"],
     },
     Mutation {
         name: "map: a lost claim keeps its credit",
         file: MAP,
         text: r#"                            table.room.give(1);"#,
         with: r#""#,
-        models: &["claim", "migration"],
+        models: &["claim::two_threads_that_bring_one_new_client_share_its_slot", "claim"],
     },
     Mutation {
         name: "map: new clients forget what those without a place share",
         file: MAP,
-        text: r#"(0, Some(word)) => word.apply(Step::Keep).never_frozen(),"#,
-        with: r#"(0, Some(_)) => 0,"#,
-        models: &["claim"],
+        text: r#"word.apply::<A, _>(&Pointees::under(guard), Step::Keep).never_frozen()"#,
+        with: r#"{ let _ = word; 0 }"#,
+        models: &["claim::a_client_that_gets_a_place_starts_from_what_those_without_have_left"],
+    },
+    Mutation {
+        name: "map: what clients hold at the end is not freed",
+        file: MAP,
+        text: r#"unsafe { A::free(word.take()) };"#,
+        with: r#"word.take();"#,
+        models: &["payload::a_payload_that_is_read_once_is_whole"],
+    },
+    Mutation {
+        name: "map: a log written on trial is not freed",
+        file: MAP,
+        text: r#"                Pointees::<A>::under(guard).discard(payload);
+                None"#,
+        with: r#"                let _ = (guard, payload);
+                None"#,
+        models: &["payload::a_log_that_is_shared_is_copied_and_not_handed_on"],
     },
     Mutation {
         name: "migration: the room is left open",
         file: MIGRATION,
         text: r#"table.room.close().min(birth.limit)"#,
         with: r#"table.room.left().min(birth.limit)"#,
-        models: &["claim", "migration"],
+        models: &[
+            "claim::claims_beyond_the_table_grow_it_and_lose_nobody",
+            "migration::a_new_client_meets_the_start",
+            "whole::a_new_client_meets_a_whole_migration",
+            "claim",
+            "migration",
+        ],
     },
     Mutation {
         name: "migration: no places are set aside",
         file: MIGRATION,
         text: r#"self.sizes.limit(slots), spent, floor,"#,
         with: r#"self.sizes.limit(slots), 0, floor,"#,
-        models: &["migration", "claim"],
+        models: &["migration::a_charge_meets_the_start", "claim"],
     },
     Mutation {
         name: "migration: the floor lies in the past",
         file: MIGRATION,
         text: r#"let floor = birth.floor.max(now);"#,
         with: r#"let floor = birth.floor;"#,
-        models: &["migration"],
+        models: &["migration::dropping_an_idle_client_changes_no_answer", "migration::a_floor_never_goes_back"],
     },
     Mutation {
         name: "migration: the floor goes back",
         file: MIGRATION,
         text: r#"let floor = birth.floor.max(now);"#,
         with: r#"let floor = now;"#,
-        models: &["migration"],
+        models: &["migration::a_floor_never_goes_back"],
     },
     Mutation {
         name: "migration: live clients are dropped",
         file: MIGRATION,
-        text: r#"let live = frozen.payload != 0 && !"#,
-        with: r#"let live = false && frozen.payload != 0 && !"#,
-        models: &["migration"],
+        text: r#"let kept = self.is_kept(payload, next);"#,
+        with: r#"let kept = false;"#,
+        models: &["migration::a_charge_meets_the_move"],
     },
     Mutation {
         name: "migration: a client is idle a nanosecond early",
         file: MIGRATION,
-        text: r#"self.algorithm.is_idle(frozen.payload, next.birth().floor)"#,
-        with: r#"self.algorithm.is_idle(frozen.payload, next.birth().floor + 1)"#,
-        models: &["migration"],
+        text: r#"self.algorithm.is_idle(payload, next.birth().floor)"#,
+        with: r#"self.algorithm.is_idle(payload, next.birth().floor + 1)"#,
+        models: &["migration::a_charge_meets_the_move", "log::nobody_waits_for_a_helper_that_has_begun_a_log"],
     },
     Mutation {
         name: "migration: empty slots stay open",
         file: MIGRATION,
         text: r#"Owner::Nobody => match slot.seal() {"#,
         with: r#"Owner::Nobody => match Ok::<(), Owner>(()) {"#,
-        models: &["migration"],
+        models: &["whole::a_new_client_meets_a_whole_migration"],
     },
     Mutation {
         name: "migration: marked before it is installed",
         file: MIGRATION,
-        text: r#"            if live {
-                Self::install"#,
-        with: r#"            slot.word.mark_moved();
-            if live {
-                Self::install"#,
-        models: &["migration"],
+        text: r#"        if kept {
+            Self::install(client, payload, next);
+        }
+        if slot.word"#,
+        with: r#"        let first = slot.word.mark_moved(payload, kept);
+        if kept {
+            Self::install(client, payload, next);
+        }
+        if first || slot.word"#,
+        models: &["migration::a_charge_meets_the_move"],
+    },
+    Mutation {
+        name: "migration: a log that was kept is retired",
+        file: MIGRATION,
+        text: r#"if slot.word.mark_moved(payload, kept) && !kept {"#,
+        with: r#"if slot.word.mark_moved(payload, kept) {"#,
+        models: &["payload::two_helpers_take_a_log_along_once"],
+    },
+    Mutation {
+        name: "migration: a log that was dropped is not retired",
+        file: MIGRATION,
+        text: r#"if slot.word.mark_moved(payload, kept) && !kept {"#,
+        with: r#"let _ = slot.word.mark_moved(payload, kept);
+        if false {"#,
+        models: &["payload::two_helpers_drop_a_log_once"],
+    },
+    Mutation {
+        name: "migration: a log is retired by each who finds it dropped",
+        file: MIGRATION,
+        text: r#"if slot.word.mark_moved(payload, kept) && !kept {"#,
+        with: r#"let _ = slot.word.mark_moved(payload, kept);
+        if !kept {"#,
+        models: &["payload::two_helpers_drop_a_log_once"],
     },
     Mutation {
         name: "migration: each helper accounts for a chunk",
@@ -300,7 +472,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         with: r#"table.progress.finish(chunk);
         if false {
             return 0;"#,
-        models: &["migration"],
+        models: &["migration::two_helpers_move_a_chunk_once", "migration"],
     },
     Mutation {
         name: "migration: swung before the end",
@@ -311,14 +483,14 @@ pub(super) const MUTATIONS: &[Mutation] = &[
                 self.swing(guard, table, next);
                 dropped
             }"#,
-        models: &["migration"],
+        models: &["migration::a_new_client_meets_the_move", "migration"],
     },
     Mutation {
         name: "migration: swung relaxed",
         file: MIGRATION,
         text: r#"self.root.compare_exchange(old, new, Ordering::Release, Ordering::Relaxed)"#,
         with: r#"self.root.compare_exchange(old, new, Ordering::Relaxed, Ordering::Relaxed)"#,
-        models: &["migration"],
+        models: &["whole::a_peek_meets_a_whole_migration"],
     },
     Mutation {
         name: "migration: retired by every helper",
@@ -327,7 +499,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
             return;
         }"#,
         with: r#"let _ = self.root.compare_exchange(old, new, Ordering::Release, Ordering::Relaxed);"#,
-        models: &["migration"],
+        models: &["migration::two_helpers_swing_once", "migration"],
     },
     Mutation {
         name: "migration: retired before it is unlinked",
@@ -341,21 +513,21 @@ pub(super) const MUTATIONS: &[Mutation] = &[
             self.root.store(new, Ordering::Release);
         }
         return;"#,
-        models: &["migration"],
+        models: &["migration::a_table_is_reached_by_nobody_who_pins_after_its_retirement", "migration"],
     },
     Mutation {
         name: "room: a closed cell goes on spending",
         file: ROOM,
         text: r#"if left == 0 || left & CLOSED != 0 {"#,
         with: r#"if left & !CLOSED == 0 {"#,
-        models: &["claim"],
+        models: &["claim::a_room_spends_no_credit_twice_and_counts_all_when_it_closes"],
     },
     Mutation {
         name: "room: a credit is spent twice",
         file: ROOM,
         text: r#"match cell.compare_exchange(left, left - taken, Ordering::Relaxed, Ordering::Relaxed) {"#,
         with: r#"match { cell.store(left - taken, Ordering::Relaxed); Ok::<usize, usize>(0) } {"#,
-        models: &["claim"],
+        models: &["claim::a_room_spends_no_credit_twice_and_counts_all_when_it_closes"],
     },
     Mutation {
         name: "graveyard: a burial is published relaxed",
@@ -389,16 +561,135 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "bucket: the payload of a full bucket is 0",
         file: BUCKET,
-        text: r#"        1 + (produced >> self.scale.shift) as u64"#,
-        with: r#"        (produced >> self.scale.shift) as u64"#,
-        models: &["migration"],
+        text: r#"        1 + ((u128::from(raised)"#,
+        with: r#"        ((u128::from(raised)"#,
+        models: &["migration::a_late_helper_undoes_no_reset", "migration::a_late_helper_undoes_no_refund"],
     },
     Mutation {
         name: "bucket: one token too many",
         file: BUCKET,
         text: r#"(charged <= full + self.capacity).then_some(charged)"#,
         with: r#"(charged <= full + self.capacity + 1).then_some(charged)"#,
-        models: &["word"],
+        models: &["word::charges_of_two_threads_never_exceed_the_bucket"],
+    },
+    Mutation {
+        name: "log: an event counts a nanosecond too long",
+        file: LOG,
+        text: r#"instant - event.get() >= self.window"#,
+        with: r#"instant - event.get() > self.window"#,
+        models: &["log::calls_meet_an_expiry"],
+    },
+    Mutation {
+        name: "log: an event is forgotten a nanosecond early",
+        file: LOG,
+        text: r#"instant - event.get() >= self.window"#,
+        with: r#"instant - event.get() + 1 >= self.window"#,
+        models: &["log::calls_meet_an_expiry"],
+    },
+    Mutation {
+        name: "log: one event too many",
+        file: LOG,
+        text: r#"(events.len() as u64 + cost <= self.limit)"#,
+        with: r#"(events.len() as u64 + cost <= self.limit + 1)"#,
+        models: &["log::calls_meet_at_the_last_place"],
+    },
+    Mutation {
+        name: "log: what was written at a later instant is not waited for",
+        file: LOG,
+        text: r#"let instant = now.max(instant);"#,
+        with: r#"let instant = now.max(events.last().map_or(0, Plain::get)); let _ = instant;"#,
+        models: &["log::a_call_whose_clock_is_late_finds_no_room_in_what_was_given_back"],
+    },
+    Mutation {
+        name: "log: one from which all was taken back is idle at once",
+        file: LOG,
+        text: r#"events.is_empty() && instant == now"#,
+        with: r#"{ let _ = instant; events.is_empty() }"#,
+        models: &["log::a_call_whose_clock_is_late_meets_a_reset_and_the_drop_of_what_it_left"],
+    },
+    Mutation {
+        name: "fixed: a window ends a nanosecond late",
+        file: FIXED,
+        text: r#"used if instant < self.end(payload) => used"#,
+        with: r#"used if instant <= self.end(payload) => used"#,
+        models: &["windows::calls_meet_at_the_end_of_a_fixed_window"],
+    },
+    Mutation {
+        name: "fixed: a window ends a nanosecond early",
+        file: FIXED,
+        text: r#"used if instant < self.end(payload) => used"#,
+        with: r#"used if instant + 1 < self.end(payload) => used"#,
+        models: &["windows::a_first_request_meets_the_end_of_a_window"],
+    },
+    Mutation {
+        name: "fixed: one too many",
+        file: FIXED,
+        text: r#"(used + cost <= self.limit)"#,
+        with: r#"(used + cost <= self.limit + 1)"#,
+        models: &["windows::calls_meet_at_the_last_place_of_a_fixed_window"],
+    },
+    Mutation {
+        name: "fixed: a window goes back",
+        file: FIXED,
+        text: r#"self.windows.number(instant).max(payload >> self.bits)"#,
+        with: r#"self.windows.number(instant)"#,
+        models: &["windows::a_late_clock_finds_no_room_in_a_fixed_window_that_is_over"],
+    },
+    Mutation {
+        name: "fixed: a window in which all was given back is idle at once",
+        file: FIXED,
+        text: r#"self.used(payload, instant) == 0 && payload >> self.bits <= self.windows.number(instant)"#,
+        with: r#"self.used(payload, instant) == 0"#,
+        models: &["windows::a_late_clock_drops_no_fixed_window_that_has_begun"],
+    },
+    Mutation {
+        name: "windows: a first request begins an aligned window",
+        file: WINDOWS,
+        text: r#"period * self.points() + (within >> self.grain) + 1"#,
+        with: r#"{ let _ = within; period * self.points() + 1 }"#,
+        models: &["windows::first_requests_meet"],
+    },
+    Mutation {
+        name: "counter: the window before is forgotten",
+        file: COUNTER,
+        text: r#"            previous: counts.current,"#,
+        with: r#"            previous: 0,"#,
+        models: &["windows::calls_meet_at_the_end_of_a_sliding_counters_window"],
+    },
+    Mutation {
+        name: "counter: the next window begins a nanosecond early",
+        file: COUNTER,
+        text: r#"if elapsed < self.windows.period {"#,
+        with: r#"if elapsed + 1 < self.windows.period {"#,
+        models: &["windows::calls_meet_at_the_last_place_of_a_sliding_counter"],
+    },
+    Mutation {
+        name: "counter: the next window has the number of the last",
+        file: COUNTER,
+        text: r#"number: counts.number + self.windows.points(),"#,
+        with: r#"number: counts.number,"#,
+        models: &["windows::calls_meet_at_the_end_of_a_sliding_counters_window"],
+    },
+    Mutation {
+        name: "counter: one too many",
+        file: COUNTER,
+        text: r#"self.limit.checked_sub(counts.current + cost)?;"#,
+        with: r#"(self.limit + 1).checked_sub(counts.current + cost)?;"#,
+        models: &["windows::calls_meet_at_the_last_place_of_a_sliding_counter"],
+    },
+    Mutation {
+        name: "counter: a window goes back",
+        file: COUNTER,
+        text: r#"self.windows.number(instant).max(payload >> (2 * self.bits))"#,
+        with: r#"self.windows.number(instant)"#,
+        models: &["windows::a_late_clock_finds_no_room_in_a_sliding_counters_windows_that_are_over"],
+    },
+    Mutation {
+        name: "counter: a window in which all was given back is idle at once",
+        file: COUNTER,
+        text: r#"self.at(payload, instant).number == 0 && payload >> (2 * self.bits) <= self.windows.number(instant)"#,
+        with: r#"self.at(payload, instant).number == 0"#,
+        models: &["windows::a_late_clock_drops_no_sliding_counters_window_that_has_begun"],
     },
     Mutation {
         name: "together: a refused call keeps what it took",
@@ -441,7 +732,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         text: r#"if self.synced.fetch_max(published, Ordering::AcqRel) == PARTED {"#,
         with: r#"self.synced.fetch_max(published, Ordering::AcqRel);
         if false {"#,
-        models: &["clock"],
+        models: &["clock::a_comparison_that_a_parting_overtakes_is_dropped"],
     },
     Mutation {
         name: "clock: a counter that is ahead is trusted",
