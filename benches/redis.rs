@@ -149,7 +149,7 @@ fn main() -> ExitCode {
     ];
 
     let progress = Progress::new("redis");
-    let mut table = Table::new(&["", "at once", "calls/s", "p50", "p99", "of INCR"]);
+    let mut table = Table::new(["", "at once", "calls/s", "p50", "p99", "of INCR"]);
     let mut worst = f64::INFINITY;
     for concurrency in CONCURRENCIES {
         let mut samples = [const { Sample { calls_a_second: Vec::new(), latencies: Vec::new() } }; 3];
