@@ -102,9 +102,9 @@ async fn nothing_is_left_after_a_refill_of_silence() {
         }
     }
     let silent = Instant::now();
-    // Two windows of the counter, and the second that the store takes to notice.
+    // Two windows of the counter, the second that the store may take to notice, and two for a busy machine.
     while server.run::<u64>("DBSIZE") > 0 {
-        assert!(silent.elapsed() < Duration::from_millis(400 + 1000), "{} keys are left", server.keys().len());
+        assert!(silent.elapsed() < Duration::from_millis(400 + 1000 + 2000), "{} keys are left", server.keys().len());
         thread::sleep(Duration::from_millis(10));
     }
 }
