@@ -310,6 +310,28 @@ fn times_past_the_last_are_an_error() {
     assert!(error.to_string().contains("past the year 2112"), "{error}");
 }
 
+#[test]
+fn a_clock_that_steps_back_locks_nobody_out() {
+    let beside = Beside::new();
+    let (store, quota) = (&beside.store, Quota::per(5, Duration::from_secs(5)));
+    let limiters = [
+        SharedLimiter::token_bucket("back", quota).build(store).unwrap(),
+        SharedLimiter::fixed_window("back", quota).build(store).unwrap(),
+        SharedLimiter::sliding_counter("back", quota).build(store).unwrap(),
+        SharedLimiter::sliding_log("back", quota).build(store).unwrap(),
+    ];
+    for limiter in limiters {
+        beside.clock.set(START);
+        let check = |cost| beside.runtime.block_on(limiter.check_n("alice", cost));
+        assert_eq!(check(3).unwrap().remaining(), 2, "{limiter:?}");
+        beside.clock.set(START - Duration::from_secs(11));
+        assert_eq!(check(1).unwrap().remaining(), 1, "{limiter:?}");
+        // Nor does it mint: the way back to where it was refills nothing.
+        beside.clock.set(START);
+        assert_eq!(check(2).unwrap_err().remaining(), 1, "{limiter:?}");
+    }
+}
+
 /// A node ten seconds behind takes and does not rewind; a leap ahead that is taken back freezes, and mints nothing.
 #[test]
 fn clocks_that_differ_mint_nothing() {

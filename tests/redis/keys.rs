@@ -91,6 +91,26 @@ async fn every_key_lives_for_as_long_as_it_counts() {
     }
 }
 
+/// Keys expire by whole milliseconds, which begin before the instant of the decision. A key that went with them would hand
+/// out what has not refilled.
+#[tokio::test]
+async fn no_key_expires_before_its_last_moment() {
+    let server = RedisServer::start();
+    let store = patient(&server).readable_keys().open().unwrap();
+    let limiter = SharedLimiter::token_bucket("api", Quota::per(1, Duration::from_secs(100))).build(&store).unwrap();
+    for client in 0..20 {
+        let client = client.to_string();
+        let [seconds, micros]: [u64; 2] = server.run("TIME");
+        assert!(limiter.allow(&client).await);
+        let expires: u64 = server.run(&format!("PEXPIRETIME tollgate:1:{{{client}}}:api:t"));
+        assert!(expires > 1000 * seconds + micros / 1000 + 100_000);
+    }
+    // What is refilled at once has a time to live too.
+    let limiter = SharedLimiter::token_bucket("fast", Quota::per(1, Duration::from_nanos(1))).build(&store).unwrap();
+    assert!(limiter.allow("alice").await);
+    assert_ne!(server.run::<i64>("PTTL tollgate:1:{alice}:fast:t"), -1);
+}
+
 #[tokio::test]
 async fn nothing_is_left_after_a_refill_of_silence() {
     let server = RedisServer::start();
