@@ -57,8 +57,11 @@ impl Decision {
         self.answers.extend(other.answers);
     }
 
-    pub(super) fn answers_mut(&mut self) -> impl Iterator<Item = &mut Answer> {
-        self.answers.iter_mut()
+    /// So much was given back of what the policy at a place was charged.
+    pub(super) fn note_returned(&mut self, place: usize, returned: u64) {
+        if let Some(answer) = self.answers.iter_mut().find(|answer| answer.place == place) {
+            answer.returned = returned;
+        }
     }
 
     /// Whether this layer has decided on the request already.

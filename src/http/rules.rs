@@ -5,7 +5,7 @@ use super::client::{Client, Identify};
 use super::decision::{Answer, Decision};
 use super::headers::Headers;
 use super::observe::Meter;
-use super::policy::Policy;
+use super::policy::{Ask, Policy};
 use super::refusal::Refusal;
 use crate::few::Few;
 use crate::{Allowed, Demand, Denied, Status, check_all};
@@ -53,6 +53,13 @@ pub(super) enum Verdict {
     Refused(Response<Bytes>),
 }
 
+/// What a request comes to before any limit is asked.
+pub(super) enum Before<'a> {
+    /// These are to be asked, at least one.
+    Ask(Few<Asked<'a>>),
+    Decided(Verdict),
+}
+
 /// One policy, and what goes with it.
 pub(super) struct Rule {
     pub(super) policy: Policy,
@@ -79,18 +86,27 @@ pub(super) struct Rules {
 }
 
 /// A policy that is asked about a request.
-struct Asked<'a> {
-    place: usize,
+pub(super) struct Asked<'a> {
+    pub(super) place: usize,
     rule: &'a Rule,
-    demand: Demand<'a>,
+    pub(super) ask: Ask<'a>,
     /// Kept for events only.
     client: Option<Box<Client>>,
     partition: Option<u64>,
 }
 
-impl Asked<'_> {
-    fn is_enforced(&self) -> bool {
+impl<'a> Asked<'a> {
+    pub(super) fn is_enforced(&self) -> bool {
         !self.rule.policy.is_shadow()
+    }
+
+    /// What is asked of a limit in this process.
+    pub(super) fn here(&self) -> Option<Demand<'a>> {
+        match self.ask {
+            Ask::Here(demand) => Some(demand),
+            #[cfg(feature = "redis")]
+            Ask::Shared { .. } => None,
+        }
     }
 }
 
@@ -100,42 +116,61 @@ impl Rules {
         std::ptr::from_ref(self).addr()
     }
 
+    /// Decides by limits in this process only.
     pub(super) fn decide(&self, head: &Head<'_>) -> Verdict {
-        let extensions = head.extensions();
-        if extensions.get::<Exempt>().is_some() {
-            return Verdict::Uncounted;
-        }
-        if self.exemptions.iter().any(|exempt| exempt(head)) {
-            return Verdict::Exempt;
-        }
-        // Mounted twice on the way of one request, a layer still counts it once.
-        if extensions.get::<Decision>().is_some_and(|decision| decision.is_by(self.id())) {
-            return Verdict::Uncounted;
-        }
-        let Some(asked) = self.ask(head) else {
-            return Verdict::Refused(self.refuse(head, &Decision::default(), None));
+        let asked = match self.before(head) {
+            Before::Ask(asked) => asked,
+            Before::Decided(verdict) => return verdict,
         };
         match (asked.iter().next(), asked.len()) {
-            (None, _) => Verdict::Uncounted,
-            (Some(only), 1) if only.is_enforced() => match only.demand.check() {
-                Ok(allowed) => self.allow(&asked, iter::once(allowed)),
+            (Some(only @ Asked { ask: Ask::Here(demand), .. }), 1) if only.is_enforced() => match demand.check() {
+                Ok(allowed) => {
+                    let mut allowed = Some(allowed);
+                    self.allow(&asked, |_| allowed.take().map(Ok))
+                }
                 Err(denied) => {
                     let wait = denied.retry_after();
-                    self.deny(head, &asked, iter::once(Err(denied)), wait)
+                    self.deny(head, iter::once((only, Err(denied))), wait)
                 }
             },
-            _ => match check_all(asked.iter().filter(|asked| asked.is_enforced()).map(|asked| asked.demand)) {
-                Ok(allowed) => self.allow(&asked, allowed.into_iter()),
+            _ => match check_all(enforced(&asked).filter_map(Asked::here)) {
+                Ok(allowed) => {
+                    let mut allowed = allowed.into_iter();
+                    self.allow(&asked, |one| match one.is_enforced() {
+                        true => allowed.next().map(Ok),
+                        false => one.here().map(|demand| demand.check()),
+                    })
+                }
                 Err(denied) => {
                     let wait = denied.retry_after();
-                    self.deny(head, &asked, denied.into_outcomes(), wait)
+                    self.deny(head, enforced(&asked).zip(denied.into_outcomes()), wait)
                 }
             },
         }
     }
 
+    /// The policies to ask about a request, or what it comes to without asking any.
+    pub(super) fn before<'a>(&'a self, head: &Head<'_>) -> Before<'a> {
+        let extensions = head.extensions();
+        if extensions.get::<Exempt>().is_some() {
+            return Before::Decided(Verdict::Uncounted);
+        }
+        if self.exemptions.iter().any(|exempt| exempt(head)) {
+            return Before::Decided(Verdict::Exempt);
+        }
+        // Mounted twice on the way of one request, a layer still counts it once.
+        if extensions.get::<Decision>().is_some_and(|decision| decision.is_by(self.id())) {
+            return Before::Decided(Verdict::Uncounted);
+        }
+        match self.ask(head) {
+            None => Before::Decided(Verdict::Refused(self.refuse(head, &Decision::default(), None))),
+            Some(asked) if asked.is_empty() => Before::Decided(Verdict::Uncounted),
+            Some(asked) => Before::Ask(asked),
+        }
+    }
+
     /// The policies that are for this request, or `None` if one of them does not let in whom it does not know.
-    fn ask(&self, head: &Head<'_>) -> Option<Few<Asked<'_>>> {
+    fn ask<'a>(&'a self, head: &Head<'_>) -> Option<Few<Asked<'a>>> {
         let mut asked = Few::new();
         // Who it is in the eyes of the layer, found out once.
         let mut client: Option<Option<Client>> = None;
@@ -146,7 +181,7 @@ impl Rules {
             }
             let own;
             let known = match policy.identify() {
-                _ if !policy.limit().by_client() => &None,
+                _ if !policy.by_client() => &None,
                 Some(identify) => {
                     own = identify.identify(head);
                     &own
@@ -156,37 +191,32 @@ impl Rules {
             let nobody;
             let known = match (known, self.when_unknown) {
                 (Some(known), _) => known,
-                (None, WhenUnknown::Allow) if policy.limit().by_client() => continue,
-                (None, WhenUnknown::Refuse) if policy.limit().by_client() && !policy.is_shadow() => return None,
+                (None, WhenUnknown::Allow) if policy.by_client() => continue,
+                (None, WhenUnknown::Refuse) if policy.by_client() && !policy.is_shadow() => return None,
                 (None, _) => {
                     nobody = Client::named("unknown", "");
                     &nobody
                 }
             };
-            let demand = policy.limit().demand(known, policy.cost_of(head));
-            let partition = self.headers.have_partition_keys() && policy.limit().by_client();
+            let ask = policy.ask(known, head);
+            let partition = self.headers.have_partition_keys() && policy.by_client();
             let partition = partition.then(|| self.dice.key.hash_one(known));
-            asked.push(Asked {
-                partition,
-                place,
-                rule,
-                demand,
-                client: self.log_clients.then(|| Box::new(known.clone())),
-            });
+            let client = self.log_clients.then(|| Box::new(known.clone()));
+            asked.push(Asked { place, rule, ask, client, partition });
         }
         Some(asked)
     }
 
-    /// All policies in force have let it pass. Those in shadow are asked now, each for itself.
-    fn allow(&self, asked: &Few<Asked<'_>>, mut allowed: impl Iterator<Item = Allowed>) -> Verdict {
+    /// All policies in force have let it pass. `answer` has what each said, those in shadow too.
+    pub(super) fn allow<'a>(
+        &self,
+        asked: &Few<Asked<'a>>,
+        mut answer: impl FnMut(&Asked<'a>) -> Option<Result<Allowed, Denied>>,
+    ) -> Verdict {
         let (mut decision, mut conditional) = (Decision::default(), Vec::new());
         for one in asked.iter() {
-            let answer = match one.is_enforced() {
-                true => allowed.next().map(Ok),
-                false => Some(one.demand.check()),
-            };
-            // There is an answer for each demand.
-            let Some(answer) = answer else { break };
+            // There is an answer for each.
+            let Some(answer) = answer(one) else { break };
             let outcome = answer.map(|allowed| {
                 let status = Status::from(&allowed);
                 if one.rule.policy.is_conditional() {
@@ -202,15 +232,15 @@ impl Rules {
     }
 
     /// Some policy in force has refused it, and none was charged; those in shadow are not asked, as it never gets there.
-    fn deny(
+    /// Answers are of the policies that were asked.
+    pub(super) fn deny<'a: 'b, 'b>(
         &self,
         head: &Head<'_>,
-        asked: &Few<Asked<'_>>,
-        outcomes: impl Iterator<Item = Result<Status, Denied>>,
+        outcomes: impl Iterator<Item = (&'b Asked<'a>, Result<Status, Denied>)>,
         wait: Option<Duration>,
     ) -> Verdict {
         let mut decision = Decision::default();
-        for (one, outcome) in asked.iter().filter(|asked| asked.is_enforced()).zip(outcomes) {
+        for (one, outcome) in outcomes {
             let answer = self.answer(one, outcome);
             if answer.refuses() {
                 one.rule.meter.report(&answer, one.client.as_deref());
@@ -242,6 +272,11 @@ impl Rules {
             None => refusal.into_response(),
         }
     }
+}
+
+/// The policies in force.
+pub(super) fn enforced<'a: 'b, 'b>(asked: &'b Few<Asked<'a>>) -> impl Iterator<Item = &'b Asked<'a>> {
+    asked.iter().filter(|asked| asked.is_enforced())
 }
 
 /// Random numbers that need not be good.

@@ -96,10 +96,7 @@ impl After {
     fn finish<R>(mut self, response: &mut Response<R>) {
         for (place, allowed) in self.conditional {
             if !self.rules.rules[place].policy.keeps(response.status()) {
-                let returned = allowed.give_back();
-                if let Some(answer) = self.decision.answers_mut().find(|answer| answer.place == place) {
-                    answer.returned = returned;
-                }
+                self.decision.note_returned(place, allowed.give_back());
             }
         }
         if self.rules.headers.are_on_every_response() {
