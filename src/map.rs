@@ -336,11 +336,16 @@ impl<A: Algorithm> Map<A> {
     #[inline]
     fn or_shared(&self, guard: &Guard, payload: u64, absent: Absent) -> u64 {
         match (payload, &self.shared) {
-            (0, Some(word)) if absent != Absent::Ignore => {
-                word.apply::<A, _>(&Pointees::under(guard), Step::Keep).never_frozen()
-            }
+            (0, Some(word)) if absent != Absent::Ignore => Self::read(guard, word),
             (payload, _) => payload,
         }
+    }
+
+    /// The payload of a word that is in no table. Seldom needed, and so kept out of each step.
+    #[cold]
+    #[inline(never)]
+    fn read(guard: &Guard, word: &Word) -> u64 {
+        word.apply::<A, _>(&Pointees::under(guard), Step::Keep).never_frozen()
     }
 
     /// The table that every search starts from.

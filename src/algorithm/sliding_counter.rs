@@ -156,9 +156,9 @@ impl SlidingCounter {
         self.windows.start(payload >> (2 * self.bits)).saturating_add(windows * self.windows.period)
     }
 
-    /// Charges a word whose window is over, or that has none.
-    #[cold]
-    fn charge_later(&self, payload: u64, instant: u64, cost: u64) -> Option<u64> {
+    /// Charges a word that is near the limit, or whose window is over, or that has none.
+    #[inline(never)]
+    fn charge_closely(&self, payload: u64, instant: u64, cost: u64) -> Option<u64> {
         let counts = self.at(payload, instant);
         if counts.number == 0 {
             let number = self.windows.number(instant).max(payload >> (2 * self.bits));
@@ -254,19 +254,14 @@ impl Algorithm for SlidingCounter {
         debug_assert!((1..=self.limit).contains(&cost));
         let instant = self.windows.instant(now);
         let (previous, current) = (self.count(payload >> self.bits), self.count(payload));
-        if previous | current == 0 {
-            return self.charge_later(payload, instant, cost);
+        // Far from the limit it does not matter how much of the previous count counts.
+        if previous | current != 0 && previous + current + cost <= self.limit {
+            let elapsed = instant.saturating_sub(self.windows.start(payload >> (2 * self.bits)));
+            if elapsed < self.windows.period {
+                return Some(payload + cost);
+            }
         }
-        let elapsed = instant.saturating_sub(self.windows.start(payload >> (2 * self.bits)));
-        if elapsed >= self.windows.period {
-            return self.charge_later(payload, instant, cost);
-        }
-        // However much of the previous count counts.
-        if previous + current + cost <= self.limit {
-            return Some(payload + cost);
-        }
-        let room = self.limit.checked_sub(current + cost)?;
-        self.fits(previous, self.windows.period - elapsed, room).then_some(payload + cost)
+        self.charge_closely(payload, instant, cost)
     }
 
     /// Only within the window that was charged: a later one counts it as spread evenly, and not at the instant at which it

@@ -149,7 +149,7 @@ impl Word {
     }
 
     /// Runs `step` on the payload until its outcome stands.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn apply<A: Algorithm, R>(
         &self,
         pointees: &Pointees<'_, A>,
