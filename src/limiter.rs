@@ -164,7 +164,7 @@ impl<A: Algorithm, C: Clock, S: BuildHasher + Send + Sync + 'static> Limiter<A, 
         Session::new(&self.core)
     }
 
-    /// Forgets every client that has its whole limit, and fits the table to the others. Returns how many clients this call
+    /// Forgets every client of whom nothing counts any more, and fits the table to the others. Returns how many clients this call
     /// forgot; others may forget some at the same time.
     ///
     /// Never needed: a limiter forgets by itself as it is called. It copies the table in this thread, and other threads help
