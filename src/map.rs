@@ -119,7 +119,8 @@ impl<A: Algorithm> Map<A> {
     /// An empty map for at least `max_keys` live clients. With `shared`, clients that find no room share one word.
     pub fn new(algorithm: A, max_keys: usize, shared: bool) -> io::Result<Self> {
         let sizes = Sizes::new::<A>(max_keys);
-        let first = Table::new(Table::allocate(sizes.first())?, sizes.limit(sizes.first()), 0, 0, 0);
+        let lines = Table::allocate(sizes.first()).inspect_err(|_| algorithm.close())?;
+        let first = Table::new(lines, sizes.limit(sizes.first()), 0, 0, 0);
         if first.slots() > sizes.settled() {
             first.due_at.store(algorithm.longest_idle(), Ordering::Relaxed);
         }

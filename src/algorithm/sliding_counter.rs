@@ -43,9 +43,8 @@ use crate::error::BuildError;
 pub struct SlidingCounter {
     windows: Windows,
     limit: u64,
-    /// Whether the estimate's fraction counts.
-    strict: bool,
-    /// What is added to a share before its fraction is dropped.
+    /// What is added to a share before its fraction is dropped: nothing, or by the strict rule so much that any fraction
+    /// counts as a call.
     rounding: u64,
     /// Bits of the payload that hold the current count; the previous one takes as many above, and then comes the number.
     bits: u32,
@@ -97,7 +96,7 @@ impl SlidingCounter {
     fn with(windows: Windows, limit: u64, strict: bool) -> Self {
         let bits = bits_of(limit);
         let rounding = if strict { windows.period - 1 } else { 0 };
-        Self { windows, limit, strict, rounding, bits, most: (1 << bits) - 1 }
+        Self { windows, limit, rounding, bits, most: (1 << bits) - 1 }
     }
 
     fn count(&self, payload: u64) -> u64 {
@@ -174,29 +173,29 @@ impl SlidingCounter {
         self.windows.period - instant.saturating_sub(counts.start)
     }
 
-    /// Whether `previous` counts for no more than `room`, a whole number, with so much of the window `left`.
+    /// What `previous` counts for with so much of the window `left`, in parts of which a call has as many as the period has
+    /// nanoseconds. The rule is to drop a fraction of a call here.
+    #[inline]
+    fn parts(&self, previous: u64, left: u64) -> u128 {
+        u128::from(previous) * u128::from(left) + u128::from(self.rounding)
+    }
+
+    /// What `previous` counts for in whole calls.
+    fn share(&self, previous: u64, left: u64) -> u64 {
+        (self.parts(previous, left) / u128::from(self.windows.period)) as u64
+    }
+
+    /// Whether that is no more than `room`.
     #[inline]
     fn fits(&self, previous: u64, left: u64, room: u64) -> bool {
-        // What a part of a call counts as: nothing, or by the strict rule a whole one.
-        let share = u128::from(previous) * u128::from(left) + u128::from(self.rounding);
-        share < u128::from(room + 1) * u128::from(self.windows.period)
+        self.parts(previous, left) < u128::from(room + 1) * u128::from(self.windows.period)
     }
 
-    /// The largest number by which `factor`, a count or the time left, can be multiplied to stay within `room` calls: the
-    /// other of the two.
+    /// The largest number by which `factor`, a count or the time left, can be multiplied to fit into `room`: the other of
+    /// the two.
     fn largest(&self, factor: u64, room: u64) -> u64 {
-        let (factor, room, period) = (u128::from(factor), u128::from(room), u128::from(self.windows.period));
-        let most = match self.strict {
-            true => room * period / factor,
-            false => ((room + 1) * period).div_ceil(factor) - 1,
-        };
-        u64::try_from(most).unwrap_or(u64::MAX)
-    }
-
-    /// What `previous` counts for, as the rule rounds it.
-    fn share(&self, previous: u64, left: u64) -> u64 {
-        let (share, period) = (u128::from(previous) * u128::from(left), u128::from(self.windows.period));
-        (if self.strict { share.div_ceil(period) } else { share / period }) as u64
+        let parts = u128::from(room + 1) * u128::from(self.windows.period) - u128::from(self.rounding) - 1;
+        u64::try_from(parts / u128::from(factor)).unwrap_or(u64::MAX)
     }
 
     /// The first instant from this one on at which `cost`, no more than the limit, is admitted.
@@ -317,7 +316,8 @@ impl Algorithm for SlidingCounter {
     #[inline]
     fn snapshot(&self, payload: u64, now: u64, _: u64) -> Snapshot {
         let Windows { period, offset, grain, .. } = self.windows;
-        let answers = Any::SlidingCounter { limit: self.limit, period, offset, grain, strict: self.strict };
+        let strict = self.rounding > 0;
+        let answers = Any::SlidingCounter { limit: self.limit, period, offset, grain, strict };
         Snapshot { answers, payload, now }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::few::Few;
 use crate::{Allowed, Denied, Reason, Status};
+use http::Extensions;
 use std::borrow::Cow;
 use std::time::Duration;
 
@@ -53,8 +54,12 @@ impl Decision {
         self.answers.push(answer);
     }
 
-    pub(super) fn extend(&mut self, other: Self) {
-        self.answers.extend(other.answers);
+    /// Puts the decision where handlers find it, behind those of outer layers.
+    pub(super) fn attach(self, extensions: &mut Extensions) {
+        match extensions.get_mut::<Self>() {
+            Some(outer) => outer.answers.extend(self.answers),
+            None => _ = extensions.insert(self),
+        }
     }
 
     /// So much was given back of what the policy at a place was charged.

@@ -68,10 +68,7 @@ where
                     let decision = if tells { decision.clone() } else { Decision::default() };
                     Box::new(After { rules: self.rules.clone(), decision, conditional })
                 });
-                match request.extensions_mut().get_mut::<Decision>() {
-                    Some(outer) => outer.extend(decision),
-                    None => _ = request.extensions_mut().insert(decision),
-                }
+                decision.attach(request.extensions_mut());
                 after
             }
         };

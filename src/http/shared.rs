@@ -5,7 +5,6 @@
 
 use super::Head;
 use super::body::RateLimitBody;
-use super::decision::Decision;
 use super::layer::RateLimitLayer;
 use super::policy::Ask;
 use super::rules::{Asked, Before, Exempt, Rules, Verdict, enforced};
@@ -115,10 +114,7 @@ where
                 Verdict::Uncounted | Verdict::Exempt => Default::default(),
             };
             let mut own = decision.clone();
-            match request.extensions_mut().get_mut::<Decision>() {
-                Some(outer) => outer.extend(decision),
-                None => _ = request.extensions_mut().insert(decision),
-            }
+            decision.attach(request.extensions_mut());
             let mut response = inner.call(request).await?;
             for (place, allowed) in conditional {
                 if !rules.rules[place].policy.keeps(response.status()) {
