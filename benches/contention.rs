@@ -45,6 +45,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     drop(progress);
     let records = Records(records);
     records.save(form, "contention")?;
+    println!("Medians of bursts in interleaved rounds: {}.", Pace::stated(form));
+    println!("{}. {}\n{}\n", output::machine(), output::oversubscription(), subject::NOTES);
     println!("{}", tables::contention(&records));
     Ok(())
 }

@@ -118,6 +118,11 @@ pub trait Algorithm: Answers + Copy + std::fmt::Debug + Send + Sync + 'static + 
     /// The payload came from a transition, nobody will read it any more, and it is freed only once.
     unsafe fn free(_payload: u64) {}
 
+    /// Whether a payload, read under a guard, points to so much memory that it should be freed as soon as may be.
+    fn is_large(_payload: u64) -> bool {
+        false
+    }
+
     /// Bytes that payloads point to, those included that cannot be freed yet.
     fn bytes(&self) -> usize {
         0
@@ -163,6 +168,25 @@ impl Snapshot {
         Self { answers: Any::NoRoom { limit, wait }, payload: 0, now }
     }
 
+    /// The answers that a store gave, with the mark of the charge there.
+    #[cfg(feature = "redis")]
+    pub(crate) fn told(limit: u64, remaining: u64, reset_after: u64, retry_after: Option<u64>, mark: u64) -> Self {
+        let retry_after = retry_after.unwrap_or(u64::MAX);
+        Self { answers: Any::Told { limit, remaining, retry_after }, payload: reset_after, now: mark }
+    }
+
+    /// The mark of the charge in a store, if the answers came from one; 0 if there was no charge.
+    #[cfg(feature = "redis")]
+    pub(crate) fn mark(&self) -> Option<u64> {
+        matches!(self.answers, Any::Told { .. }).then_some(self.now)
+    }
+
+    /// The same of a call that was charged nothing.
+    #[cfg(feature = "redis")]
+    pub(crate) fn unmarked(self) -> Self {
+        Self { now: 0, ..self }
+    }
+
     pub(crate) fn limit(&self) -> u64 {
         self.answers.with(|answers| answers.limit())
     }
@@ -191,11 +215,41 @@ impl Snapshot {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Any {
-    TokenBucket { limit: u64, unit: u64, multiplier: u64, shift: u8 },
-    FixedWindow { limit: u64, period: u64, offset: u64, grain: u8 },
-    SlidingCounter { limit: u64, period: u64, offset: u64, grain: u8, strict: bool },
-    SlidingLog { limit: u32, remaining: u32, window: u64, retry_at: u64 },
-    NoRoom { limit: u64, wait: u64 },
+    TokenBucket {
+        limit: u64,
+        unit: u64,
+        multiplier: u64,
+        shift: u8,
+    },
+    FixedWindow {
+        limit: u64,
+        period: u64,
+        offset: u64,
+        grain: u8,
+    },
+    SlidingCounter {
+        limit: u64,
+        period: u64,
+        offset: u64,
+        grain: u8,
+        strict: bool,
+    },
+    SlidingLog {
+        limit: u32,
+        remaining: u32,
+        window: u64,
+        retry_at: u64,
+    },
+    NoRoom {
+        limit: u64,
+        wait: u64,
+    },
+    #[cfg(feature = "redis")]
+    Told {
+        limit: u64,
+        remaining: u64,
+        retry_after: u64,
+    },
 }
 
 impl Any {
@@ -214,6 +268,8 @@ impl Any {
                 answer(&sliding_log::Digest { limit, remaining, window, retry_at })
             }
             Self::NoRoom { limit, wait } => answer(&NoRoom { limit, wait }),
+            #[cfg(feature = "redis")]
+            Self::Told { limit, remaining, retry_after } => answer(&Told { limit, remaining, retry_after }),
         }
     }
 }
@@ -235,6 +291,34 @@ impl Answers for NoRoom {
 
     fn retry_after(&self, _: u64, _: u64, _: u64) -> Option<u64> {
         (self.wait < u64::MAX).then_some(self.wait)
+    }
+}
+
+/// Answers that were computed elsewhere. The payload is the time until all is there again.
+#[cfg(feature = "redis")]
+struct Told {
+    limit: u64,
+    remaining: u64,
+    /// For the cost of the decision; `u64::MAX` if never.
+    retry_after: u64,
+}
+
+#[cfg(feature = "redis")]
+impl Answers for Told {
+    fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    fn remaining(&self, _: u64, _: u64) -> u64 {
+        self.remaining
+    }
+
+    fn retry_after(&self, _: u64, _: u64, _: u64) -> Option<u64> {
+        (self.retry_after < u64::MAX).then_some(self.retry_after)
+    }
+
+    fn reset_after(&self, reset_after: u64, _: u64) -> u64 {
+        reset_after
     }
 }
 

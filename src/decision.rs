@@ -64,6 +64,9 @@ pub enum Reason {
     Never,
     /// The limiter holds as many live clients as it may, and this one is not among them.
     Full,
+    /// The store that holds the limit gave no answer, and calls are refused meanwhile. Limiters within a process never
+    /// say so.
+    Unavailable,
 }
 
 impl Denied {
@@ -89,7 +92,9 @@ impl Denied {
     ///
     /// `None` for [`Reason::Never`], and where the wait ends past the limiter's time horizon (30 years or more of
     /// uptime). For [`Reason::Full`] it is a wait that is long enough, of a millisecond or more, unless an idle
-    /// [`Session`](crate::Session) keeps the limiter from making room; a place is often free sooner.
+    /// [`Session`](crate::Session) keeps the limiter from making room; a place is often free sooner. For
+    /// [`Reason::Unavailable`] it is the time after which the store is asked again. Where a store decided, waits are rounded
+    /// up to the microsecond.
     pub fn retry_after(&self) -> Option<Duration> {
         self.snapshot.retry_after(self.cost).map(Duration::from_nanos)
     }
@@ -105,6 +110,7 @@ impl fmt::Display for Denied {
         match (self.reason, self.retry_after()) {
             (Reason::Never, _) => write!(f, "the cost of {} is above the limit of {}", self.cost, self.limit()),
             (Reason::Full, Some(wait)) => write!(f, "no room for another client, retry within {wait:?}"),
+            (Reason::Unavailable, Some(wait)) => write!(f, "the shared store is away, retry after {wait:?}"),
             (Reason::Limited, Some(wait)) => write!(f, "rate limit exceeded, retry after {wait:?}"),
             (_, None) => write!(f, "rate limit exceeded"),
         }

@@ -96,16 +96,7 @@ impl<A: Algorithm, C: Clock> Gate<A, C> {
 
     /// What this gate is asked for in a decision over several limits, made by [`check_all`](crate::check_all).
     pub fn demand(&self, cost: u64) -> Demand<'_> {
-        Demand::new(self.source(), Self::KEY, cost)
-    }
-
-    /// Stands in demands for the client, as there is none.
-    pub(crate) const KEY: u64 = 0;
-
-    /// What demands are made to.
-    #[inline]
-    pub(crate) fn source(&self) -> &dyn Source {
-        &*self.core
+        Demand::new(&*self.core, 0, cost)
     }
 
     /// What is left. Takes nothing and writes nothing.

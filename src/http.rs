@@ -133,6 +133,8 @@ mod policy;
 mod refusal;
 mod rules;
 mod service;
+#[cfg(feature = "redis")]
+mod shared;
 pub mod testing;
 mod text;
 
@@ -145,3 +147,5 @@ pub use policy::{Limit, Policy};
 pub use refusal::Refusal;
 pub use rules::{Exempt, WhenUnknown};
 pub use service::{RateLimit, ResponseFuture};
+#[cfg(feature = "redis")]
+pub use shared::{SharedRateLimit, SharedRateLimitLayer};

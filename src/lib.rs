@@ -35,6 +35,8 @@ pub mod http;
 mod limiter;
 mod map;
 mod quota;
+#[cfg(all(feature = "redis", not(tollgate_loom)))]
+pub mod redis;
 #[cfg(not(tollgate_loom))]
 mod registry;
 #[cfg(not(tollgate_loom))]

@@ -24,8 +24,8 @@ use std::time::Duration;
 ///
 /// All methods take `&self` and never block: put a limiter into a `static` or share it by cloning, as clones share one
 /// state. A check of a client that is known reads the clock, one cache line of its own, and writes one word; it allocates
-/// nothing. A refusal writes nothing at all. Now and then a check has a piece of upkeep to do beside that: it moves a few
-/// clients to another table, or makes one.
+/// nothing, unless a [`SlidingLog`] admits it. A refusal writes nothing at all. Now and then a check has a piece of upkeep
+/// to do beside that: it moves a few clients to another table, or makes one.
 ///
 /// A client is known by the 64-bit keyed hash of its key. Keys are not stored, and clients that have their whole limit
 /// again are forgotten by themselves. With n live clients, some two of them share a state with a probability below
@@ -135,19 +135,7 @@ impl<A: Algorithm, C: Clock, S: BuildHasher + Send + Sync + 'static> Limiter<A, 
 
     /// What this limiter is asked for in a decision over several limits, made by [`check_all`](crate::check_all).
     pub fn demand<K: Hash + ?Sized>(&self, key: &K, cost: u64) -> Demand<'_> {
-        Demand::new(self.source(), self.key(key), cost)
-    }
-
-    /// A client as demands name it.
-    #[inline]
-    pub(crate) fn key<K: Hash + ?Sized>(&self, key: &K) -> u64 {
-        self.core.fingerprint(key).get()
-    }
-
-    /// What demands are made to.
-    #[inline]
-    pub(crate) fn source(&self) -> &dyn Source {
-        &*self.core
+        Demand::new(&*self.core, self.core.fingerprint(key).get(), cost)
     }
 
     /// What is left to a client. Takes nothing, writes nothing, and does not make a client known.
@@ -176,8 +164,8 @@ impl<A: Algorithm, C: Clock, S: BuildHasher + Send + Sync + 'static> Limiter<A, 
         Session::new(&self.core)
     }
 
-    /// Forgets every client that has its whole limit, and fits the table to the others. Returns how many clients this call
-    /// forgot; others may forget some at the same time.
+    /// Forgets every client of whom nothing counts any more, and fits the table to the others. Returns how many clients
+    /// this call forgot; others may forget some at the same time.
     ///
     /// Never needed: a limiter forgets by itself as it is called. It copies the table in this thread, and other threads help
     /// if they call meanwhile; nobody waits. It does nothing while an idle [`Session`] keeps too much from being freed.

@@ -119,7 +119,8 @@ impl<A: Algorithm> Map<A> {
     /// An empty map for at least `max_keys` live clients. With `shared`, clients that find no room share one word.
     pub fn new(algorithm: A, max_keys: usize, shared: bool) -> io::Result<Self> {
         let sizes = Sizes::new::<A>(max_keys);
-        let first = Table::new(Table::allocate(sizes.first())?, sizes.limit(sizes.first()), 0, 0, 0);
+        let lines = Table::allocate(sizes.first()).inspect_err(|_| algorithm.close())?;
+        let first = Table::new(lines, sizes.limit(sizes.first()), 0, 0, 0);
         if first.slots() > sizes.settled() {
             first.due_at.store(algorithm.longest_idle(), Ordering::Relaxed);
         }
@@ -336,11 +337,16 @@ impl<A: Algorithm> Map<A> {
     #[inline]
     fn or_shared(&self, guard: &Guard, payload: u64, absent: Absent) -> u64 {
         match (payload, &self.shared) {
-            (0, Some(word)) if absent != Absent::Ignore => {
-                word.apply::<A, _>(&Pointees::under(guard), Step::Keep).never_frozen()
-            }
+            (0, Some(word)) if absent != Absent::Ignore => Self::read(guard, word),
             (payload, _) => payload,
         }
+    }
+
+    /// The payload of a word that is in no table. Seldom needed, and so kept out of each step.
+    #[cold]
+    #[inline(never)]
+    fn read(guard: &Guard, word: &Word) -> u64 {
+        word.apply::<A, _>(&Pointees::under(guard), Step::Keep).never_frozen()
     }
 
     /// The table that every search starts from.

@@ -8,7 +8,7 @@ use std::fmt;
 use std::time::Duration;
 
 /// A limiter or a gate as a decision over several sees it.
-pub trait Source: Send + Sync {
+pub(crate) trait Source: Send + Sync {
     /// The client's state, if `cost` could be taken now.
     fn look(&self, client: u64, cost: u64) -> Result<Status, Denied>;
 
@@ -136,7 +136,7 @@ fn of_group<'g, 'd, T>(groups: &'g Groups<Demand<'d>, T>, demand: &Demand<'d>) -
 ///
 /// Iterates over an [`Allowed`] for each demand, in the order in which they were listed; each can be given back for itself.
 #[derive(Debug)]
-pub struct AllAllowed(Few<Allowed>);
+pub struct AllAllowed(pub(crate) Few<Allowed>);
 
 impl AllAllowed {
     /// What each limit answered, in the order in which the demands were listed.
@@ -161,7 +161,7 @@ impl IntoIterator for AllAllowed {
 
 /// At least one limit refused the call, and none was charged.
 #[derive(Clone, Debug)]
-pub struct SomeDenied(Vec<Result<Status, Denied>>);
+pub struct SomeDenied(pub(crate) Vec<Result<Status, Denied>>);
 
 impl SomeDenied {
     /// What each limit said, in the order in which the demands were listed: [`Denied`] where it refused, or else what is
@@ -191,11 +191,12 @@ impl SomeDenied {
             .try_fold(Duration::ZERO, |longest, wait| Some(longest.max(wait?)))
     }
 
-    /// Why the call was refused: [`Reason::Never`] if that is true of any limit, or else [`Reason::Limited`] if that is, or
-    /// else [`Reason::Full`].
+    /// Why the call was refused: the first that is true of any limit, of [`Reason::Never`], [`Reason::Limited`],
+    /// [`Reason::Full`] and [`Reason::Unavailable`].
     pub fn reason(&self) -> Reason {
         let any = |reason| self.denied().any(|(_, denied)| denied.reason() == reason);
-        [Reason::Never, Reason::Limited].into_iter().find(|&reason| any(reason)).unwrap_or(Reason::Full)
+        let first = [Reason::Never, Reason::Limited, Reason::Full].into_iter().find(|&reason| any(reason));
+        first.unwrap_or(Reason::Unavailable)
     }
 }
 

@@ -45,6 +45,23 @@ fn allocations(work: impl FnOnce()) -> (u64, i64) {
     (ALLOCATIONS.get() - before.0, LIVE_BYTES.get() - before.1)
 }
 
+/// Asserts that `calls` neither allocate nor hold more memory after them.
+///
+/// What other threads have retired, such as that of the test before, which may still be ending, is freed by whoever calls.
+/// That comes to an end, so another attempt counts too.
+fn assert_quiet(what: &str, mut calls: impl FnMut()) {
+    const ATTEMPTS: usize = 3;
+    let mut counts = Vec::new();
+    for _ in 0..ATTEMPTS {
+        let (allocated, grown) = allocations(&mut calls);
+        if allocated == 0 && grown <= 0 {
+            return;
+        }
+        counts.push((allocated, grown));
+    }
+    panic!("{what}: allocations and bytes grown {counts:?}");
+}
+
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -84,10 +101,7 @@ fn no_call_of_a_known_client_allocates() {
 
     let held = [generous.0.memory_bytes(), strict.0.memory_bytes()];
     let quiet = |what, call: &mut dyn FnMut(u64)| {
-        let calls = || CLIENTS.cycle().take(CHECKS as usize).for_each(call);
-        let (allocated, grown) = allocations(calls);
-        // What the tests before retired may be freed meanwhile.
-        assert!(allocated == 0 && grown <= 0, "{what}: {allocated} allocations, {grown} bytes");
+        assert_quiet(what, || CLIENTS.cycle().take(CHECKS as usize).for_each(&mut *call));
     };
     quiet("limiter, allowed", &mut |client| assert!(generous.0.check(&client).is_ok()));
     quiet("limiter, refused", &mut |client| assert!(strict.0.check(&client).is_err()));
@@ -259,12 +273,19 @@ fn logs(text: &str, clock: &ManualClock) -> Limiter<SlidingLog, ManualClock> {
 
 /// What a log of so many events takes.
 const fn log_bytes(events: usize) -> usize {
-    24 + 8 * events
+    (24 + 8 * events).next_multiple_of(32)
 }
 
-/// Frees what this thread has retired: no other one is inside a limiter.
+/// Frees what this thread has retired, and whatever was before that. No other thread is inside a limiter, though one that
+/// is just ending may hold the epoch for a moment.
 fn collect() {
-    (0..8).for_each(|_| crossbeam_epoch::pin().flush());
+    static COLLECTED: AtomicUsize = AtomicUsize::new(0);
+    let before = COLLECTED.load(Relaxed);
+    crossbeam_epoch::pin().defer(|| COLLECTED.fetch_add(1, Relaxed));
+    while COLLECTED.load(Relaxed) == before {
+        crossbeam_epoch::pin().flush();
+        thread::yield_now();
+    }
 }
 
 #[test]
@@ -275,7 +296,7 @@ fn no_call_of_a_known_client_of_windows_allocates() {
         generous.sweep();
         collect();
         CLIENTS.cycle().take(10_000).for_each(|client| assert!(!strict.allow(&client)));
-        let (allocated, grown) = allocations(|| {
+        assert_quiet(what, || {
             for client in CLIENTS.cycle().take(100_000) {
                 assert!(!strict.allow(&client));
                 assert_eq!(strict.peek(&client).remaining(), 0);
@@ -283,7 +304,6 @@ fn no_call_of_a_known_client_of_windows_allocates() {
                 assert!(generous.allow(&client));
             }
         });
-        assert!(allocated == 0 && grown <= 0, "{what}: {allocated} allocations, {grown} bytes");
     }
     let _alone = alone();
     let clock = ManualClock::new();
@@ -306,14 +326,13 @@ fn a_log_allocates_once_an_admission_and_never_for_a_refusal() {
     for _ in 1..100 {
         clock.advance(Duration::from_nanos(1));
         let (allocated, _) = allocations(|| assert!(limiter.allow("client")));
-        // The log, and now and then a bag of the epoch's for what was replaced.
-        assert!((1..=4).contains(&allocated), "{allocated} allocations");
+        // The log, unless there is memory at hand, and now and then a bag of the epoch's for what was replaced.
+        assert!(allocated <= 4, "{allocated} allocations");
     }
     let refusals = || (0..10_000).for_each(|_| assert!(limiter.check("client").is_err()));
     let peeks = || (0..10_000).for_each(|_| assert_eq!(limiter.peek("client").remaining(), 0));
-    collect();
-    refusals();
-    assert_eq!([allocations(refusals).0, allocations(peeks).0], [0, 0]);
+    assert_quiet("refusals", refusals);
+    assert_quiet("peeks", peeks);
 }
 
 #[test]
@@ -326,14 +345,14 @@ fn a_log_takes_8_bytes_an_event_and_gives_them_back() {
         assert!(limiter.check_n(&client, 1 + client).is_ok());
     }
     collect();
-    let events = (1..=100).sum::<usize>();
-    assert_eq!(limiter.memory_bytes(), bytes + 100 * log_bytes(0) + 8 * events);
+    let all = |events: std::ops::RangeInclusive<usize>| events.map(log_bytes).sum::<usize>();
+    assert_eq!(limiter.memory_bytes(), bytes + all(1..=100));
     // More calls: each replaces a log by a longer one.
     for client in 0..99 {
         assert!(limiter.allow(&client));
     }
     collect();
-    assert_eq!(limiter.memory_bytes(), bytes + 100 * log_bytes(0) + 8 * (events + 99));
+    assert_eq!(limiter.memory_bytes(), bytes + all(2..=100) + log_bytes(100));
     // Less of them.
     for client in 0..100 {
         assert_eq!(limiter.refund(&client, 1), 1);
@@ -396,7 +415,22 @@ fn a_limiter_that_is_dropped_takes_its_logs_along() {
     // The first time what is kept for the next limiters is made.
     all();
     let (allocated, grown) = allocations(|| (0..20).for_each(|_| all()));
-    assert!(allocated > 1000 && grown <= 4096, "{grown} bytes left of {allocated} allocations");
+    // A thread keeps some memory for the logs that it writes next.
+    const SPARES: i64 = 128 << 10;
+    assert!(allocated > 1000 && grown <= SPARES, "{grown} bytes left of {allocated} allocations");
+}
+
+#[test]
+fn large_logs_do_not_pile_up() {
+    let _alone = alone();
+    let clock = ManualClock::new();
+    let limiter = logs("10000/h", &clock);
+    assert!(limiter.check_n("client", 5_000).is_ok());
+    for _ in 0..5_000 {
+        clock.advance(Duration::from_nanos(1));
+        assert!(limiter.allow("client"));
+        assert!(limiter.memory_bytes() < 16 * log_bytes(10_000), "{} bytes", limiter.memory_bytes());
+    }
 }
 
 #[test]
@@ -411,14 +445,12 @@ fn an_idle_session_holds_logs_back_until_it_ends() {
         clock.advance(Duration::from_nanos(1));
         assert!(limiter.allow("client"));
     }
-    collect();
+    (0..8).for_each(|_| crossbeam_epoch::pin().flush());
     // Every log that there was since: of 1 event, of 2, and so on.
     let all: usize = (1..=1000).map(log_bytes).sum();
     let held = limiter.memory_bytes() - bytes;
     assert!(held > all / 2 && held <= all, "{held} of {all} bytes");
     drop(session);
-    collect();
-    limiter.sweep();
     collect();
     assert_eq!(limiter.memory_bytes(), bytes + log_bytes(1000));
 

@@ -10,8 +10,12 @@ mod http {
     mod in_hyper;
     mod in_tonic;
     mod policies;
+    #[path = "../common/redis_server.rs"]
+    mod redis_server;
     mod refusals;
     mod reports;
+    #[cfg(feature = "redis")]
+    mod shared;
     mod streams;
     mod support;
 }

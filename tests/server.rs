@@ -4,6 +4,8 @@
 #![cfg(not(miri))]
 
 mod common;
+#[path = "common/redis_server.rs"]
+mod redis_server;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -311,6 +313,58 @@ fn only_a_trusted_proxy_is_believed() {
     assert!((0..12).all(|n| forwarded(&server, n) == 200));
 }
 
+/// For each of the instances in turn, as many requests as make up `requests`, all at once, each over its own connection
+/// opened before. Returns how many passed.
+fn rush(instances: &[Server], path: &str, key: &str, requests: usize) -> usize {
+    let barrier = Barrier::new(requests);
+    let call = |server: &Server| {
+        let client = client();
+        let opened = server.try_get(&client, "/health", None);
+        barrier.wait();
+        opened.and_then(|_| server.try_get(&client, path, Some(key))).map(|reply| reply.status)
+    };
+    let statuses: Vec<Result<u16, ureq::Error>> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..requests)
+            .map(|number| {
+                scope.spawn({
+                    let call = &call;
+                    move || call(&instances[number % instances.len()])
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let statuses: Vec<u16> = statuses.into_iter().map(Result::unwrap).collect();
+    assert!(statuses.iter().all(|status| [200, 429].contains(status)), "{statuses:?}");
+    statuses.iter().filter(|&&status| status == 200).count()
+}
+
+/// Three processes with one store: together they let pass what one would, and the tutorial's GET and SET does not.
+#[test]
+fn instances_with_one_store_have_one_limit() {
+    let store = redis_server::RedisServer::start();
+    let url = store.url();
+    // Decisions are fast, and the machine may not be.
+    let start = || Server::start(&["--quota", "20/h", "--redis", &url, "--redis-budget", "20000"]);
+    let instances = [start(), start(), start()];
+    assert_eq!(rush(&instances, "/api/data", "alice", 300), 20);
+    assert_eq!(instances[0].status("/api/data", Some("alice")), 429);
+    assert_eq!(instances[1].get("/api/data", Some("bob")).header("x-ratelimit-remaining"), Some("19"));
+    assert_eq!(instances[2].get("/api/data", Some("bob")).body, r#"{"data":"hello","remaining":18}"#);
+
+    let passed = rush(&instances[..2], "/api/data-unsafe", "alice", 60);
+    assert!(passed > 20, "{passed} passed: the race did not happen");
+}
+
+#[test]
+fn an_instance_whose_store_is_away_says_so() {
+    let server = Server::start(&["--quota", "10/h", "--redis", "redis://127.0.0.1:1/"]);
+    let reply = server.get("/api/data", Some("alice"));
+    assert_eq!((reply.status, &*reply.body), (503, r#"{"detail":"Rate limit unavailable"}"#));
+    assert_eq!(reply.header("retry-after"), Some("1"));
+    assert_eq!(server.status("/health", None), 200);
+}
+
 #[test]
 fn prometheus_finds_counts_and_no_keys() {
     let server = Server::start(TEN);
@@ -362,7 +416,8 @@ fn bad_starts_end_with_a_message() {
     let address = taken.local_addr().unwrap().to_string();
     let in_use = format!("error: cannot listen on {address}: ");
     let any = "--listen=127.0.0.1:0";
-    let cases: [(&[&str], i32, &str); 6] = [
+    let cases: [(&[&str], i32, &str); 7] = [
+        (&[any, "--redis=nowhere"], 1, "error: no address of a store: "),
         (&[any, "--quota=0/s"], 2, "error: invalid value '0/s' for '--quota <QUOTA>': zero count: use at least 1\n"),
         (&[any, "--quota=nonsense"], 2, "error: invalid value 'nonsense' for '--quota <QUOTA>': no count: start with "),
         // Well-formed, and too fast for the engine.

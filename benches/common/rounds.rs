@@ -41,6 +41,12 @@ impl Pace {
         }
     }
 
+    /// The numbers of rounds, in words.
+    pub fn stated(form: Form) -> String {
+        let [calm, crowded] = [cores(), cores() + 1].map(|threads| Self::of(form, threads).rounds);
+        format!("{calm} rounds of short bursts, {crowded} with more threads than processors")
+    }
+
     /// Processors that the threads have, together.
     fn processors(self) -> usize {
         self.threads.min(cores())

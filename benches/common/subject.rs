@@ -59,11 +59,16 @@ pub const LEAKY_BUCKET: &str = "leaky-bucket";
 pub const LEAKY_BUCKET_UNFAIR: &str = "leaky-bucket unfair";
 pub const DASHMAP: &str = "word in DashMap";
 pub const PAPAYA: &str = "word in papaya";
+pub const PAPAYA_BLOCKING: &str = "word in papaya, blocking";
 pub const SCC: &str = "word in scc";
 pub const FLURRY: &str = "word in flurry";
 pub const MUTEX: &str = "Mutex<HashMap>";
 pub const SHARDED: &str = "sharded mutex";
 pub const RWLOCK: &str = "RwLock<HashMap<Mutex>>";
+
+/// Where subjects are not given the same limits, or do not do the same.
+pub const NOTES: &str = "Where a gate's limit refills once a day, ratelock's does so once a second, its slowest rate that \
+                         is not none. leaky-bucket unfair reads no clock while it has permits.";
 
 /// Whether a subject is this crate's.
 pub fn is_ours(name: &str) -> bool {
@@ -77,7 +82,8 @@ pub fn keyed<K: Key>() -> Vec<Contender<K>> {
         Contender { name: GOVERNOR, make: |limits| Box::new(governor::with_std_hash(limits)) },
         Contender { name: GOVERNOR_AHASH, make: |limits| Box::new(governor::with_ahash(limits)) },
         Contender { name: DASHMAP, make: |limits| Box::new(maps::InDashMap::new(limits)) },
-        Contender { name: PAPAYA, make: |limits| Box::new(maps::InPapaya::new(limits)) },
+        Contender { name: PAPAYA, make: |limits| Box::new(maps::InPapaya::incremental(limits)) },
+        Contender { name: PAPAYA_BLOCKING, make: |limits| Box::new(maps::InPapaya::blocking(limits)) },
         Contender { name: SCC, make: |limits| Box::new(maps::InScc::new(limits)) },
         Contender { name: FLURRY, make: |limits| Box::new(maps::InFlurry::new(limits)) },
         Contender { name: MUTEX, make: |limits| Box::new(mutexes::One::new(limits)) },

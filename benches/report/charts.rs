@@ -28,12 +28,14 @@ const PURPLE: RGBColor = RGBColor(204, 121, 167);
 const TEXT: RGBColor = RGBColor(60, 60, 60);
 const GRID: RGBColor = RGBColor(225, 225, 225);
 
-/// The subjects that have a line in charts, at most eight in one. The tables have all.
-const LINES: [(&str, RGBColor); 18] = [
+/// The subjects that have a line in charts, at most eight in one; of two with the same colour the first that takes part. The
+/// tables have all.
+const LINES: [(&str, RGBColor); 19] = [
     (CHECK, BLUE),
     (CHECK_MANY, SKY),
     (GOVERNOR, VERMILION),
     (DASHMAP, ORANGE),
+    (PAPAYA_BLOCKING, GREEN),
     (PAPAYA, GREEN),
     (MUTEX, BLACK),
     (SHARDED, GREY),
@@ -91,8 +93,14 @@ fn width(line: &str) -> u32 {
 fn lines(records: &Records, mut points: impl FnMut(&str) -> Vec<(f64, f64)>) -> Vec<Line> {
     let subjects = records.each(|record| record.subject.clone());
     let taken = LINES.iter().filter(|(name, _)| subjects.iter().any(|subject| subject == name));
-    let lines = taken.map(|&(name, colour)| Line { name: name.to_owned(), colour, points: points(name) });
-    lines.filter(|line| !line.points.is_empty()).collect()
+    let mut lines: Vec<Line> = Vec::new();
+    for &(name, colour) in taken {
+        let points = points(name);
+        if !points.is_empty() && lines.iter().all(|line| line.colour != colour) {
+            lines.push(Line { name: name.to_owned(), colour, points });
+        }
+    }
+    lines
 }
 
 fn draw(path: &Path, title: &str, panels: &[Panel], axes: &Axes<'_>) -> Outcome {

@@ -13,6 +13,8 @@ mod targets;
 use common::form::Form;
 use common::output::{Table, escaped, machine, oversubscription};
 use common::records::Records;
+use common::rounds::Pace;
+use common::subject::NOTES;
 use common::tables;
 use std::error::Error;
 use std::fs;
@@ -51,16 +53,13 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// What the table of targets is to be read with.
 fn about(form: Form) -> String {
-    let Some(rounds) = form.of(None, Some((7, 5)), Some((11, 5))) else {
-        return format!("{}.", machine());
-    };
     format!(
-        "Ratios of medians, of subjects that took turns in random order: {} rounds of short bursts, {} with more threads \
-         than processors. {}. {} ~ marks what was hardly ever undisturbed.",
-        rounds.0,
-        rounds.1,
+        "Ratios of medians, of subjects that took turns in random order: {}. {}. {} {} ~ marks what was hardly ever \
+         undisturbed.",
+        Pace::stated(form),
         machine(),
-        oversubscription()
+        oversubscription(),
+        NOTES
     )
 }
 

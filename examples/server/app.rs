@@ -1,6 +1,7 @@
 //! The routes, and the limits around them.
 
 use crate::race::{self, CheckThenAct};
+use crate::shared::{self, GetThenSet};
 use axum::http::header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
 use axum::http::{Method, Response, StatusCode};
 use axum::routing::{get, post};
@@ -9,15 +10,30 @@ use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::{Value, json};
 use std::error::Error;
 use std::sync::Arc;
+use std::time::Duration;
 use tollgate::http::client::{ApiKey, ClientAddress, Identify, Network, Trust};
 use tollgate::http::{Decision, Headers, Policy, RateLimitLayer, Refusal, Reset};
+use tollgate::redis::{SharedLimiter, Store};
 use tollgate::{Limiter, Quota};
 use tower_http::cors::{Any, CorsLayer};
 
-pub fn new(quota: Quota, trusted_proxies: Vec<Network>) -> Result<Router, Box<dyn Error>> {
+/// The store, if there is one, is at an address, and has so long for each decision.
+pub fn new(
+    quota: Quota,
+    trusted_proxies: Vec<Network>,
+    store: Option<(String, Duration)>,
+) -> Result<Router, Box<dyn Error>> {
     // Whoever invents keys becomes many clients. The bound keeps that to some tens of megabytes; while a million clients
     // are live, new ones are refused, and those already known notice nothing.
-    let requests = Limiter::token_bucket(quota).max_keys(1_000_000).build()?;
+    let requests = match &store {
+        None => Policy::new("requests", Limiter::token_bucket(quota).max_keys(1_000_000).build()?),
+        // All instances have one limit. Who is known to be refused is refused without asking the store.
+        Some((address, budget)) => {
+            let store = Store::at(address).budget(*budget).open()?;
+            let limiter = SharedLimiter::token_bucket("requests", quota).cache_refusals(100_000).build(&store)?;
+            Policy::shared("requests", limiter)
+        }
+    };
     let passwords = Limiter::token_bucket(Quota::per_minute(5)).max_keys(1_000_000).build()?;
 
     // A service should also have keys validated that it gave out (`ApiKey::valid_if`), or everybody has as many limits as
@@ -26,15 +42,14 @@ pub fn new(quota: Quota, trusted_proxies: Vec<Network>) -> Result<Router, Box<dy
     let client: Arc<dyn Identify> = Arc::new(ApiKey::new().or(address.clone()));
 
     let limits = RateLimitLayer::builder()
-        .policy(Policy::new("requests", requests).path("/api/*").cost_by(|head| match head.uri().path() {
+        .policy(requests.path("/api/*").cost_by(|head| match head.uri().path() {
             "/api/report" => 5,
             _ => 1,
         }))
         .policy(Policy::new("passwords", passwords).path("/login").by(address).failures_only())
         .identify(client.clone())
         .headers(Headers::x_rate_limit(Reset::After).on_every_response())
-        .respond(refuse)
-        .build()?;
+        .respond(refuse);
 
     // Around the limits, so that an app from elsewhere can read a refusal, and preflights are not counted.
     let cors = CorsLayer::new()
@@ -43,21 +58,40 @@ pub fn new(quota: Quota, trusted_proxies: Vec<Network>) -> Result<Router, Box<dy
         .allow_headers([CONTENT_TYPE, HeaderName::from_static("x-api-key")])
         .expose_headers([RETRY_AFTER, HeaderName::from_static("x-ratelimit-remaining")]);
 
-    let page = PrometheusBuilder::new().install_recorder()?;
-    let publisher = limits.clone();
-    let metrics = async move || {
-        publisher.publish_metrics();
-        page.render()
-    };
-
-    Ok(Router::new()
+    let routes = Router::new()
         .route("/api/data", get(data))
         .route("/api/data-safe", get(data))
         .route("/api/report", get(report))
-        .route("/login", post(login))
-        // All that is above is limited, and what is below is not.
-        .route_layer(limits)
-        .route("/api/data-unsafe", get(race::data_unsafe).with_state(CheckThenAct::new(quota, client)))
+        .route("/login", post(login));
+    let publish: Arc<dyn Fn() + Send + Sync>;
+    // All that is above is limited, and what is below is not.
+    let routes = match &store {
+        None => {
+            let limits = limits.build()?;
+            let unsafe_limit = CheckThenAct::new(quota, client);
+            publish = Arc::new({
+                let limits = limits.clone();
+                move || limits.publish_metrics()
+            });
+            routes.route_layer(limits).route("/api/data-unsafe", get(race::data_unsafe).with_state(unsafe_limit))
+        }
+        Some((address, _)) => {
+            let limits = limits.build_shared()?;
+            let unsafe_limit = GetThenSet::new(address, quota, client)?;
+            publish = Arc::new({
+                let limits = limits.clone();
+                move || limits.publish_metrics()
+            });
+            routes.route_layer(limits).route("/api/data-unsafe", get(shared::data_unsafe).with_state(unsafe_limit))
+        }
+    };
+
+    let page = PrometheusBuilder::new().install_recorder()?;
+    let metrics = async move || {
+        publish();
+        page.render()
+    };
+    Ok(routes
         .route("/health", get(async || Json(json!({ "status": "ok" }))))
         .route("/metrics", get(metrics))
         .layer(cors))
@@ -85,7 +119,11 @@ async fn login(Json(form): Json<Value>) -> (StatusCode, Json<Value>) {
 
 /// The standard refusal, with a body like those of this API's other errors.
 fn refuse(refusal: Refusal<'_>) -> Response<Bytes> {
-    let mut response = refusal.into_response().map(|_| Bytes::from_static(br#"{"detail":"Rate limit exceeded"}"#));
+    let body: &[u8] = match refusal.status() {
+        StatusCode::SERVICE_UNAVAILABLE => br#"{"detail":"Rate limit unavailable"}"#,
+        _ => br#"{"detail":"Rate limit exceeded"}"#,
+    };
+    let mut response = refusal.into_response().map(|_| Bytes::from_static(body));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }

@@ -6,16 +6,18 @@
 //! ```
 //!
 //! All there is to know about tollgate is in `app.rs`, where the limits are put around the routes. `race.rs` is the one
-//! done wrong.
+//! done wrong, and `shared.rs` the same in Redis or Valkey.
 
 mod app;
 mod race;
+mod shared;
 
 use clap::Parser;
 use std::error::Error;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::process::ExitCode;
+use std::time::Duration;
 use tokio::net::TcpListener;
 use tollgate::Quota;
 use tollgate::http::client::Network;
@@ -43,6 +45,14 @@ struct Args {
     /// Network whose X-Forwarded-For is believed, as 10.0.0.0/8; may be given several times
     #[arg(long = "trusted-proxy", value_name = "CIDR")]
     trusted_proxies: Vec<Network>,
+
+    /// Redis or Valkey server that holds the limit of /api for all instances, as redis://127.0.0.1/
+    #[arg(long, value_name = "URL")]
+    redis: Option<String>,
+
+    /// Milliseconds that a decision of that server may take, before a request is refused without one
+    #[arg(long, value_name = "MS", default_value_t = 50)]
+    redis_budget: u64,
 }
 
 #[tokio::main]
@@ -56,8 +66,8 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run(Args { listen, quota, trusted_proxies }: Args) -> Result<(), Box<dyn Error>> {
-    let app = app::new(quota, trusted_proxies)?;
+async fn run(Args { listen, quota, trusted_proxies, redis, redis_budget }: Args) -> Result<(), Box<dyn Error>> {
+    let app = app::new(quota, trusted_proxies, redis.map(|address| (address, Duration::from_millis(redis_budget))))?;
     let listener = TcpListener::bind(listen).await.map_err(|error| format!("cannot listen on {listen}: {error}"))?;
     let mut stdout = std::io::stdout();
     writeln!(stdout, "listening on http://{}, {quota} for each client", listener.local_addr()?)?;

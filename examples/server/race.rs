@@ -76,12 +76,12 @@ pub async fn data_unsafe(State(limiter): State<CheckThenAct>, request: Request) 
     pass(limiter.quota.capacity(), tokens as u64)
 }
 
-fn pass(limit: u64, remaining: u64) -> Response {
+pub fn pass(limit: u64, remaining: u64) -> Response {
     let headers = [("x-ratelimit-limit", limit.to_string()), ("x-ratelimit-remaining", remaining.to_string())];
     (headers, Json(json!({ "data": "hello", "remaining": remaining }))).into_response()
 }
 
-fn refuse(retry_after: Option<Duration>) -> Response {
+pub fn refuse(retry_after: Option<Duration>) -> Response {
     let body = Json(json!({ "detail": "Rate limit exceeded" }));
     // A cache must not answer with this once the client may call again.
     let mut response = (StatusCode::TOO_MANY_REQUESTS, [(CACHE_CONTROL, "no-store")], body).into_response();

@@ -16,7 +16,7 @@ struct Token {
 impl Part for Token {
     type Rank = u64;
     type Seen = ();
-    type Taken = ();
+    type Taken = Charged;
     type Refusal = ();
 
     fn rank(&self) -> u64 {
@@ -33,17 +33,17 @@ impl Part for Token {
         if bucket(BURST).remaining(payload, now) >= cost { Ok(()) } else { Err(()) }
     }
 
-    fn take(&self, cost: u64) -> Result<(), ()> {
-        match self.map.charge(self.map.locate(&self.map.pin(), client(self.client)), NOW, cost) {
-            Charge::Allowed { .. } => Ok(()),
+    fn take(&self, cost: u64) -> Result<Charged, ()> {
+        let guard = self.map.pin();
+        match self.map.charge(self.map.locate(&guard, client(self.client)), NOW, cost) {
+            Charge::Allowed { payload, now } => Ok(Charged::of(&bucket(BURST), payload, now, cost)),
             Charge::Refused { .. } => Err(()),
             Charge::Full => panic!("no place"),
         }
     }
 
-    fn give_back(&self, (): ()) {
-        let returned =
-            self.map.give_back(self.map.locate(&self.map.pin(), client(self.client)), || NOW, 1, Charged::at(NOW));
+    fn give_back(&self, taken: Charged) {
+        let returned = self.map.give_back(self.map.locate(&self.map.pin(), client(self.client)), || NOW, 1, taken);
         assert_eq!(returned, 1, "what is held is there to be given back");
     }
 }

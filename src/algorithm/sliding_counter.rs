@@ -43,8 +43,9 @@ use crate::error::BuildError;
 pub struct SlidingCounter {
     windows: Windows,
     limit: u64,
-    /// Whether the estimate's fraction counts.
-    strict: bool,
+    /// What is added to a share before its fraction is dropped: nothing, or by the strict rule so much that any fraction
+    /// counts as a call.
+    rounding: u64,
     /// Bits of the payload that hold the current count; the previous one takes as many above, and then comes the number.
     bits: u32,
     /// The largest number of so many bits.
@@ -94,7 +95,8 @@ impl SlidingCounter {
 
     fn with(windows: Windows, limit: u64, strict: bool) -> Self {
         let bits = bits_of(limit);
-        Self { windows, limit, strict, bits, most: (1 << bits) - 1 }
+        let rounding = if strict { windows.period - 1 } else { 0 };
+        Self { windows, limit, rounding, bits, most: (1 << bits) - 1 }
     }
 
     fn count(&self, payload: u64) -> u64 {
@@ -153,9 +155,9 @@ impl SlidingCounter {
         self.windows.start(payload >> (2 * self.bits)).saturating_add(windows * self.windows.period)
     }
 
-    /// Charges a word whose window is over, or that has none.
-    #[cold]
-    fn charge_later(&self, payload: u64, instant: u64, cost: u64) -> Option<u64> {
+    /// Charges a word that is near the limit, or whose window is over, or that has none.
+    #[inline(never)]
+    fn charge_closely(&self, payload: u64, instant: u64, cost: u64) -> Option<u64> {
         let counts = self.at(payload, instant);
         if counts.number == 0 {
             let number = self.windows.number(instant).max(payload >> (2 * self.bits));
@@ -171,30 +173,29 @@ impl SlidingCounter {
         self.windows.period - instant.saturating_sub(counts.start)
     }
 
-    /// Whether `previous` counts for no more than `room`, a whole number, with so much of the window `left`.
+    /// What `previous` counts for with so much of the window `left`, in parts of which a call has as many as the period has
+    /// nanoseconds. The rule is to drop a fraction of a call here.
+    #[inline]
+    fn parts(&self, previous: u64, left: u64) -> u128 {
+        u128::from(previous) * u128::from(left) + u128::from(self.rounding)
+    }
+
+    /// What `previous` counts for in whole calls.
+    fn share(&self, previous: u64, left: u64) -> u64 {
+        (self.parts(previous, left) / u128::from(self.windows.period)) as u64
+    }
+
+    /// Whether that is no more than `room`.
     #[inline]
     fn fits(&self, previous: u64, left: u64, room: u64) -> bool {
-        let share = u128::from(previous) * u128::from(left);
-        // Below the next whole number by default; up to this one, so below a unit more, by the strict rule.
-        let whole = room + u64::from(!self.strict);
-        share < u128::from(whole) * u128::from(self.windows.period) + u128::from(self.strict)
+        self.parts(previous, left) < u128::from(room + 1) * u128::from(self.windows.period)
     }
 
-    /// The largest number by which `factor`, a count or the time left, can be multiplied to stay within `room` calls: the
-    /// other of the two.
+    /// The largest number by which `factor`, a count or the time left, can be multiplied to fit into `room`: the other of
+    /// the two.
     fn largest(&self, factor: u64, room: u64) -> u64 {
-        let (factor, room, period) = (u128::from(factor), u128::from(room), u128::from(self.windows.period));
-        let most = match self.strict {
-            true => room * period / factor,
-            false => ((room + 1) * period).div_ceil(factor) - 1,
-        };
-        u64::try_from(most).unwrap_or(u64::MAX)
-    }
-
-    /// What `previous` counts for, as the rule rounds it.
-    fn share(&self, previous: u64, left: u64) -> u64 {
-        let (share, period) = (u128::from(previous) * u128::from(left), u128::from(self.windows.period));
-        (if self.strict { share.div_ceil(period) } else { share / period }) as u64
+        let parts = u128::from(room + 1) * u128::from(self.windows.period) - u128::from(self.rounding) - 1;
+        u64::try_from(parts / u128::from(factor)).unwrap_or(u64::MAX)
     }
 
     /// The first instant from this one on at which `cost`, no more than the limit, is admitted.
@@ -251,13 +252,15 @@ impl Algorithm for SlidingCounter {
     fn charge(&self, payload: u64, now: u64, cost: u64) -> Option<u64> {
         debug_assert!((1..=self.limit).contains(&cost));
         let instant = self.windows.instant(now);
-        let counts = self.unpack(payload);
-        let elapsed = instant.saturating_sub(counts.start);
-        if counts.number == 0 || elapsed >= self.windows.period {
-            return self.charge_later(payload, instant, cost);
+        let (previous, current) = (self.count(payload >> self.bits), self.count(payload));
+        // Far from the limit it does not matter how much of the previous count counts.
+        if previous | current != 0 && previous + current + cost <= self.limit {
+            let elapsed = instant.saturating_sub(self.windows.start(payload >> (2 * self.bits)));
+            if elapsed < self.windows.period {
+                return Some(payload + cost);
+            }
         }
-        let room = self.limit.checked_sub(counts.current + cost)?;
-        self.fits(counts.previous, self.windows.period - elapsed, room).then_some(payload + cost)
+        self.charge_closely(payload, instant, cost)
     }
 
     /// Only within the window that was charged: a later one counts it as spread evenly, and not at the instant at which it
@@ -313,7 +316,8 @@ impl Algorithm for SlidingCounter {
     #[inline]
     fn snapshot(&self, payload: u64, now: u64, _: u64) -> Snapshot {
         let Windows { period, offset, grain, .. } = self.windows;
-        let answers = Any::SlidingCounter { limit: self.limit, period, offset, grain, strict: self.strict };
+        let strict = self.rounding > 0;
+        let answers = Any::SlidingCounter { limit: self.limit, period, offset, grain, strict };
         Snapshot { answers, payload, now }
     }
 }

@@ -17,13 +17,15 @@
 //!
 //! # What it costs
 //!
-//! Eight bytes an event, and 24 a client that has any, beside the word. An admission allocates and copies the events that
-//! count, so its time grows with the limit; a limit may be at most 65,536. A log lies there until its client is charged
+//! Eight bytes an event, and 24 a client that has any, beside the word, rounded up to 32; each thread that admits keeps up
+//! to 128 KiB for its next logs. An admission writes a log and copies the events that count, so its time grows with the
+//! limit; a limit may be at most 65,536. A log lies there until its client is charged
 //! again or forgotten, a window after its last event. What was replaced is freed when no guard of its time is left: an
 //! idle [`Session`](crate::Session) holds back all that is replaced meanwhile.
 
 mod ledger;
 mod log;
+mod spares;
 #[cfg(tollgate_loom)]
 mod witness;
 
@@ -36,6 +38,9 @@ use log::Log;
 
 /// The most events of a log, since an admission copies all that count.
 const MOST: u64 = 1 << 16;
+
+/// Logs of more bytes are freed as soon as the epoch allows, and not by the hundred.
+const LARGE: usize = 4096;
 
 /// The last instant, after 584 years. Time stands still there, so that the `u64` after it can mean "never".
 const HORIZON: u64 = u64::MAX - 1;
@@ -201,6 +206,10 @@ impl Algorithm for SlidingLog {
     unsafe fn free(payload: u64) {
         // SAFETY: the caller's promise.
         unsafe { log::free(payload) }
+    }
+
+    fn is_large(payload: u64) -> bool {
+        log::bytes(Self::read(payload).events.len()) > LARGE
     }
 
     fn bytes(&self) -> usize {

@@ -60,8 +60,11 @@ impl Decision {
         Self { answers: self.answers().filter(|answer| answer.layer == layer).cloned().collect() }
     }
 
-    pub(super) fn answers_mut(&mut self) -> impl Iterator<Item = &mut Answer> {
-        self.answers.iter_mut()
+    /// So much was given back of what the policy at a place was charged.
+    pub(super) fn note_returned(&mut self, place: usize, returned: u64) {
+        if let Some(answer) = self.answers.iter_mut().find(|answer| answer.place == place) {
+            answer.returned = returned;
+        }
     }
 
     /// Whether this layer has decided on the request already.

@@ -40,6 +40,7 @@ fn status(refusal: &Refusal<'_>, headers: &mut HeaderMap) {
 
     let code = match refusal.status() {
         StatusCode::FORBIDDEN => tonic::Code::PermissionDenied,
+        StatusCode::SERVICE_UNAVAILABLE => tonic::Code::Unavailable,
         _ => tonic::Code::ResourceExhausted,
     };
     let status = match refusal.retry_after {
@@ -56,6 +57,7 @@ fn status(refusal: &Refusal<'_>, headers: &mut HeaderMap) {
 fn status(refusal: &Refusal<'_>, headers: &mut HeaderMap) {
     let code = match refusal.status() {
         StatusCode::FORBIDDEN => 7,
+        StatusCode::SERVICE_UNAVAILABLE => 14,
         _ => 8,
     };
     headers.insert("grpc-status", HeaderValue::from(code));

@@ -8,6 +8,8 @@ use super::policy::{Limit, Policy};
 use super::refusal::Refusal;
 use super::rules::{Dice, Exemption, Respond, Rule, Rules, WhenUnknown};
 use super::service::RateLimit;
+#[cfg(feature = "redis")]
+use super::shared::SharedRateLimitLayer;
 use bytes::Bytes;
 use http::{Method, Response, header};
 use std::borrow::Cow;
@@ -34,7 +36,7 @@ use tower_layer::Layer;
 /// ```
 #[derive(Clone)]
 pub struct RateLimitLayer {
-    rules: Arc<Rules>,
+    pub(super) rules: Arc<Rules>,
 }
 
 impl RateLimitLayer {
@@ -228,7 +230,25 @@ impl RateLimitLayerBuilder {
     /// - [`LayerError::NoPolicy`]: there is nothing to limit by.
     /// - [`LayerError::BadName`]: a policy's name is not of the form `[a-z][a-z0-9_.-]*`.
     /// - [`LayerError::DuplicateName`]: two policies have the same name.
+    /// - [`LayerError::Shared`]: the limit of a policy is in a store, and has to be waited for.
     pub fn build(self) -> Result<RateLimitLayer, LayerError> {
+        if let Some(shared) = self.settings.policies.iter().find(|policy| policy.is_shared()) {
+            return Err(LayerError::Shared(shared.name().to_string()));
+        }
+        self.check()
+    }
+
+    /// Builds a layer whose limits may be in a store.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`build`](Self::build), but for [`LayerError::Shared`].
+    #[cfg(feature = "redis")]
+    pub fn build_shared(self) -> Result<SharedRateLimitLayer, LayerError> {
+        Ok(SharedRateLimitLayer::new(self.check()?))
+    }
+
+    fn check(self) -> Result<RateLimitLayer, LayerError> {
         if self.settings.policies.is_empty() {
             return Err(LayerError::NoPolicy);
         }
@@ -261,6 +281,8 @@ pub enum LayerError {
     BadName(String),
     /// Two policies have this name.
     DuplicateName(String),
+    /// The limit of this policy is in a store, which a layer of limits in this process does not wait for.
+    Shared(String),
 }
 
 impl fmt::Display for LayerError {
@@ -271,6 +293,7 @@ impl fmt::Display for LayerError {
                 write!(f, "bad policy name {name:?}: use a lower-case letter, then a-z, 0-9, _, . or -")
             }
             Self::DuplicateName(name) => write!(f, "two policies are named {name:?}: give each its own name"),
+            Self::Shared(name) => write!(f, "the limit of policy {name:?} is in a store: build with `build_shared`"),
         }
     }
 }

@@ -58,7 +58,7 @@ impl Meter {
     /// Reports what the policy holds.
     #[cfg(feature = "metrics")]
     pub(super) fn report_upkeep(&self, policy: &Policy) {
-        if let Some((clients, migrations)) = policy.limit().upkeep() {
+        if let Some((clients, migrations)) = policy.upkeep() {
             self.keys.upkeep(clients, migrations);
         }
     }

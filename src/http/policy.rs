@@ -3,8 +3,9 @@
 use super::path::Pattern;
 use super::{Head, client::Client, client::Identify};
 use crate::algorithm::Algorithm;
-use crate::together::Source;
-use crate::{Clock, Gate, Limiter};
+#[cfg(feature = "redis")]
+use crate::redis::SharedLimiter;
+use crate::{Clock, Demand, Gate, Limiter};
 use http::{Method, StatusCode};
 use std::borrow::Cow;
 use std::fmt;
@@ -23,11 +24,7 @@ pub(super) mod sealed {
         /// Whether it matters who the client is.
         fn by_client(&self) -> bool;
 
-        /// The client as a demand names it.
-        fn key(&self, client: &Client) -> u64;
-
-        /// What a demand is made to.
-        fn source(&self) -> &dyn Source;
+        fn demand(&self, client: &Client, cost: u64) -> Demand<'_>;
 
         /// How long it takes until a client that has used everything has everything again.
         fn window(&self) -> Duration;
@@ -44,12 +41,8 @@ impl<A: Algorithm, C: Clock, S: BuildHasher + Send + Sync + 'static> sealed::Ask
         true
     }
 
-    fn key(&self, client: &Client) -> u64 {
-        self.key(client)
-    }
-
-    fn source(&self) -> &dyn Source {
-        self.source()
+    fn demand(&self, client: &Client, cost: u64) -> Demand<'_> {
+        self.demand(client, cost)
     }
 
     fn window(&self) -> Duration {
@@ -68,12 +61,8 @@ impl<A: Algorithm, C: Clock> sealed::Asked for Gate<A, C> {
         false
     }
 
-    fn key(&self, _: &Client) -> u64 {
-        Self::KEY
-    }
-
-    fn source(&self) -> &dyn Source {
-        self.source()
+    fn demand(&self, _: &Client, cost: u64) -> Demand<'_> {
+        self.demand(cost)
     }
 
     fn window(&self) -> Duration {
@@ -83,6 +72,25 @@ impl<A: Algorithm, C: Clock> sealed::Asked for Gate<A, C> {
     fn upkeep(&self) -> Option<(usize, u64)> {
         None
     }
+}
+
+/// Where a policy's limit is.
+#[derive(Clone)]
+enum Place {
+    Here(Arc<dyn sealed::Asked>),
+    #[cfg(feature = "redis")]
+    Shared(SharedLimiter),
+}
+
+/// What a policy asks of its limit about a request.
+pub(super) enum Ask<'a> {
+    Here(Demand<'a>),
+    #[cfg(feature = "redis")]
+    Shared {
+        limiter: &'a SharedLimiter,
+        key: String,
+        cost: u64,
+    },
 }
 
 type Predicate = Arc<dyn Fn(&Head<'_>) -> bool + Send + Sync>;
@@ -110,7 +118,7 @@ enum Cost {
 #[must_use]
 pub struct Policy {
     name: Cow<'static, str>,
-    limit: Arc<dyn sealed::Asked>,
+    limit: Place,
     applies: Vec<Predicate>,
     cost: Cost,
     identify: Option<Arc<dyn Identify>>,
@@ -126,9 +134,22 @@ impl Policy {
     /// A policy for all requests. Its name is told to clients, metrics and logs: a lower-case letter, then more of
     /// those, digits, and `_`, `.` or `-`.
     pub fn new(name: impl Into<Cow<'static, str>>, limit: impl Limit) -> Self {
+        Self::at(name.into(), Place::Here(Arc::new(limit)))
+    }
+
+    /// The same with a limit in a store that other processes share, for a
+    /// [`SharedRateLimitLayer`](super::SharedRateLimitLayer). Clients are known there as
+    /// [`Client::expose`](super::client::Client::expose) writes them, hashed unless the store is told otherwise. Bearer
+    /// tokens need one key in all processes: [`Bearer::keyed`](super::client::Bearer::keyed).
+    #[cfg(feature = "redis")]
+    pub fn shared(name: impl Into<Cow<'static, str>>, limit: SharedLimiter) -> Self {
+        Self::at(name.into(), Place::Shared(limit))
+    }
+
+    fn at(name: Cow<'static, str>, limit: Place) -> Self {
         Self {
-            name: name.into(),
-            limit: Arc::new(limit),
+            name,
+            limit,
             applies: Vec::new(),
             cost: Cost::Fixed(1),
             identify: None,
@@ -210,15 +231,44 @@ impl Policy {
         &self.name
     }
 
-    pub(super) fn limit(&self) -> &dyn sealed::Asked {
-        &*self.limit
+    /// Whether it matters who the client is.
+    pub(super) fn by_client(&self) -> bool {
+        match &self.limit {
+            Place::Here(limit) => limit.by_client(),
+            #[cfg(feature = "redis")]
+            Place::Shared(_) => true,
+        }
+    }
+
+    pub(super) fn ask(&self, client: &Client, head: &Head<'_>) -> Ask<'_> {
+        let cost = self.cost_of(head);
+        match &self.limit {
+            Place::Here(limit) => Ask::Here(limit.demand(client, cost)),
+            #[cfg(feature = "redis")]
+            Place::Shared(limiter) => Ask::Shared { limiter, key: client.expose().to_string(), cost },
+        }
+    }
+
+    /// Whether the limit is in a store.
+    pub(super) fn is_shared(&self) -> bool {
+        !matches!(self.limit, Place::Here(_))
+    }
+
+    /// How many clients are held here, and how often they moved to another table.
+    #[cfg(feature = "metrics")]
+    pub(super) fn upkeep(&self) -> Option<(usize, u64)> {
+        match &self.limit {
+            Place::Here(limit) => limit.upkeep(),
+            #[cfg(feature = "redis")]
+            Place::Shared(_) => None,
+        }
     }
 
     pub(super) fn applies(&self, head: &Head<'_>) -> bool {
         self.applies.iter().all(|predicate| predicate(head))
     }
 
-    pub(super) fn cost_of(&self, head: &Head<'_>) -> u64 {
+    fn cost_of(&self, head: &Head<'_>) -> u64 {
         match &self.cost {
             Cost::Fixed(cost) => *cost,
             Cost::By(cost) => cost(head),
@@ -243,7 +293,11 @@ impl Policy {
     }
 
     pub(super) fn stated_window(&self) -> Duration {
-        self.window.unwrap_or_else(|| self.limit.window())
+        self.window.unwrap_or_else(|| match &self.limit {
+            Place::Here(limit) => limit.window(),
+            #[cfg(feature = "redis")]
+            Place::Shared(limiter) => limiter.window(),
+        })
     }
 }
 
@@ -251,6 +305,14 @@ impl Policy {
 impl<L: Limit> From<L> for Policy {
     fn from(limit: L) -> Self {
         Self::new(Self::DEFAULT, limit)
+    }
+}
+
+/// A policy named `default`.
+#[cfg(feature = "redis")]
+impl From<SharedLimiter> for Policy {
+    fn from(limit: SharedLimiter) -> Self {
+        Self::shared(Self::DEFAULT, limit)
     }
 }
 

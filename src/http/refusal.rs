@@ -5,6 +5,7 @@ use super::decision::{Answer, Decision};
 use super::headers::{Headers, whole_seconds};
 use super::text::Append;
 use super::{Head, grpc};
+use crate::Reason;
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
@@ -37,9 +38,17 @@ impl<'a> Refusal<'a> {
         self.decision.answers().filter(|answer| answer.refuses())
     }
 
-    /// 429 Too Many Requests, or 403 Forbidden for a client who is not known.
+    /// 429 Too Many Requests, 403 Forbidden for a client who is not known, or 503 Service Unavailable where nobody but a
+    /// store that is away is the reason.
     pub fn status(&self) -> StatusCode {
-        if self.violated().next().is_some() { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::FORBIDDEN }
+        let reasons = || self.violated().filter_map(Answer::reason);
+        if reasons().next().is_none() {
+            StatusCode::FORBIDDEN
+        } else if reasons().all(|reason| reason == Reason::Unavailable) {
+            StatusCode::SERVICE_UNAVAILABLE
+        } else {
+            StatusCode::TOO_MANY_REQUESTS
+        }
     }
 
     /// The wait in whole seconds, for `Retry-After`: rounded up, and at least 1.
@@ -86,6 +95,7 @@ impl<'a> Refusal<'a> {
     fn tell(&self, text: &mut String) {
         match (self.status(), self.retry_after_seconds()) {
             (StatusCode::FORBIDDEN, _) => text.word("The client of this request is not known."),
+            (StatusCode::SERVICE_UNAVAILABLE, _) => text.word("The rate limit is unavailable."),
             (_, Some(1)) => text.word("Rate limit exceeded. Retry after 1 second."),
             (_, Some(seconds)) => text.word("Rate limit exceeded. Retry after ").number(seconds).word(" seconds."),
             (_, None) => text.word("This request costs more than its limit ever allows."),
@@ -96,6 +106,7 @@ impl<'a> Refusal<'a> {
         let status = self.status();
         let (kind, title) = match status {
             StatusCode::FORBIDDEN => ("about:blank", "Forbidden"),
+            StatusCode::SERVICE_UNAVAILABLE => ("about:blank", "Service Unavailable"),
             _ => ("https://iana.org/assignments/http-problem-types#quota-exceeded", "Request quota exceeded"),
         };
         // Nothing here needs an escape: names are restricted to what does not.

@@ -5,14 +5,16 @@ use super::client::{Client, Identify};
 use super::decision::{Answer, Decision, Outcome};
 use super::headers::{Headers, whole_seconds};
 use super::observe::Meter;
-use super::policy::Policy;
+use super::policy::{Ask, Policy};
 use super::refusal::Refusal;
 use crate::few::Few;
 use crate::{Allowed, Demand, Denied, Status, check_all};
 use ahash::RandomState;
 use bytes::Bytes;
-use http::{Extensions, Request, Response};
+use http::{Extensions, HeaderMap, Request, Response, StatusCode};
 use std::iter;
+use std::mem;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -64,7 +66,7 @@ pub(super) struct Rule {
 
 impl Rule {
     pub(super) fn new(policy: Policy) -> Self {
-        let (by_client, window) = (policy.limit().by_client(), whole_seconds(policy.stated_window()));
+        let (by_client, window) = (policy.by_client(), whole_seconds(policy.stated_window()));
         Self { meter: Meter::new(&policy), by_client, window, policy }
     }
 }
@@ -84,24 +86,27 @@ pub(super) struct Rules {
 }
 
 /// A policy that is asked about a request.
-struct Asked<'a> {
-    place: usize,
+pub(super) struct Asked<'a> {
+    pub(super) place: usize,
     rule: &'a Rule,
-    /// The client as the policy's limit knows it.
-    key: u64,
-    cost: u64,
+    pub(super) ask: Ask<'a>,
     /// Kept for events only.
     client: Option<Box<Client>>,
     partition: Option<u64>,
 }
 
 impl<'a> Asked<'a> {
-    fn demand(&self) -> Demand<'a> {
-        Demand::new(self.rule.policy.limit().source(), self.key, self.cost)
+    pub(super) fn is_enforced(&self) -> bool {
+        !self.rule.policy.is_shadow()
     }
 
-    fn is_enforced(&self) -> bool {
-        !self.rule.policy.is_shadow()
+    /// What is asked of a limit in this process.
+    pub(super) fn here(&self) -> Option<Demand<'a>> {
+        match self.ask {
+            Ask::Here(demand) => Some(demand),
+            #[cfg(feature = "redis")]
+            Ask::Shared { .. } => None,
+        }
     }
 }
 
@@ -111,56 +116,60 @@ impl Rules {
         std::ptr::from_ref(self).addr()
     }
 
-    /// Decides on a request, and puts into its extensions what handlers find there.
+    /// Decides on a request by limits in this process only, and puts into its extensions what handlers find there.
     pub(super) fn decide<B>(self: &Arc<Self>, request: &mut Request<B>) -> Verdict {
-        let head = Head::from(&*request);
-        if head.extensions().get::<Exempt>().is_some() {
-            return Verdict::Passed;
-        }
-        if self.exemptions.iter().any(|exempt| exempt(&head)) {
-            request.extensions_mut().insert(Exempt);
-            return Verdict::Passed;
-        }
-        // Mounted twice on the way of one request, a layer still counts it once.
-        if head.extensions().get::<Decision>().is_some_and(|decision| decision.is_by(self.id())) {
-            return Verdict::Passed;
-        }
         let mut asked = Few::new();
-        if let Err(NotKnown) = self.ask(&head, &mut asked) {
-            return self.refuse(&head, &Decision::default(), None);
-        }
-        if asked.is_empty() {
-            return Verdict::Passed;
+        if let ControlFlow::Break(verdict) = self.before(request, &mut asked) {
+            return verdict;
         }
         match asked.only() {
-            Some(only) if only.is_enforced() => {
-                let answer = only.demand().check();
-                if let Err(denied) = answer {
+            Some(only @ Asked { ask: Ask::Here(demand), .. }) if only.is_enforced() => match demand.check() {
+                Err(denied) => {
                     let wait = denied.retry_after();
-                    return self.deny(&head, &asked, iter::once(Err(denied)), wait);
+                    self.deny(&Head::from(&*request), iter::once((only, Err(denied))), wait)
                 }
-                let mut passing = Passing::new(request.extensions_mut());
-                passing.note(self, only, answer);
-                passing.finish(self)
-            }
-            _ => match check_all(asked.iter().filter(|asked| asked.is_enforced()).map(Asked::demand)) {
+                allowed => self.allow(request.extensions_mut(), iter::once((only, allowed))),
+            },
+            _ => match check_all(enforced(&asked).filter_map(Asked::here)) {
                 Ok(allowed) => {
-                    let (mut allowed, mut passing) = (allowed.into_iter(), Passing::new(request.extensions_mut()));
+                    let mut allowed = allowed.into_iter();
                     // Those in shadow are asked now, each for itself.
-                    for one in asked.iter() {
-                        let answer =
-                            if one.is_enforced() { allowed.next().map(Ok) } else { Some(one.demand().check()) };
-                        // There is an answer for each demand.
-                        let Some(answer) = answer else { break };
-                        passing.note(self, one, answer);
-                    }
-                    passing.finish(self)
+                    let answer = |one: &Asked<'_>| match one.is_enforced() {
+                        true => allowed.next().map(Ok),
+                        false => one.here().map(|demand| demand.check()),
+                    };
+                    self.allow(request.extensions_mut(), answers(&asked, answer))
                 }
                 Err(denied) => {
                     let wait = denied.retry_after();
-                    self.deny(&head, &asked, denied.into_outcomes(), wait)
+                    self.deny(&Head::from(&*request), enforced(&asked).zip(denied.into_outcomes()), wait)
                 }
             },
+        }
+    }
+
+    /// Finds the policies to ask about a request, at least one, or what it comes to without asking any.
+    pub(super) fn before<'a, B>(
+        &'a self,
+        request: &mut Request<B>,
+        asked: &mut Few<Asked<'a>>,
+    ) -> ControlFlow<Verdict> {
+        let head = Head::from(&*request);
+        if head.extensions().get::<Exempt>().is_some() {
+            return ControlFlow::Break(Verdict::Passed);
+        }
+        if self.exemptions.iter().any(|exempt| exempt(&head)) {
+            request.extensions_mut().insert(Exempt);
+            return ControlFlow::Break(Verdict::Passed);
+        }
+        // Mounted twice on the way of one request, a layer still counts it once.
+        if head.extensions().get::<Decision>().is_some_and(|decision| decision.is_by(self.id())) {
+            return ControlFlow::Break(Verdict::Passed);
+        }
+        match self.ask(&head, asked) {
+            Err(NotKnown) => ControlFlow::Break(self.refuse(&head, &Decision::default(), None)),
+            Ok(()) if asked.is_empty() => ControlFlow::Break(Verdict::Passed),
+            Ok(()) => ControlFlow::Continue(()),
         }
     }
 
@@ -192,8 +201,7 @@ impl Rules {
             asked.push(Asked {
                 place,
                 rule,
-                key: policy.limit().key(known),
-                cost: policy.cost_of(head),
+                ask: policy.ask(known, head),
                 client: self.log_clients.then(|| Box::new(known.clone())),
                 partition: partition.then(|| self.dice.key.hash_one(known)),
             });
@@ -201,16 +209,29 @@ impl Rules {
         Ok(())
     }
 
+    /// All policies in force have let it pass. `answers` has what each said, those in shadow too.
+    pub(super) fn allow<'a: 'b, 'b>(
+        self: &Arc<Self>,
+        extensions: &mut Extensions,
+        answers: impl Iterator<Item = (&'b Asked<'a>, Result<Allowed, Denied>)>,
+    ) -> Verdict {
+        let mut passing = Passing::new(extensions);
+        for (one, answer) in answers {
+            passing.note(self, one, answer);
+        }
+        passing.finish(self)
+    }
+
     /// Some policy in force has refused it, and none was charged; those in shadow are not asked, as it never gets there.
-    fn deny(
+    /// Outcomes are of the policies that were asked.
+    pub(super) fn deny<'a: 'b, 'b>(
         &self,
         head: &Head<'_>,
-        asked: &Few<Asked<'_>>,
-        outcomes: impl Iterator<Item = Result<Status, Denied>>,
+        outcomes: impl Iterator<Item = (&'b Asked<'a>, Result<Status, Denied>)>,
         wait: Option<Duration>,
     ) -> Verdict {
         let mut decision = Decision::default();
-        for (one, outcome) in asked.iter().filter(|asked| asked.is_enforced()).zip(outcomes) {
+        for (one, outcome) in outcomes {
             let answer = decision.push(self.answer(one, Outcome::of(&outcome)));
             if answer.refuses() {
                 one.rule.meter.report(answer, one.client.as_deref());
@@ -242,6 +263,19 @@ impl Rules {
             None => refusal.into_response(),
         }))
     }
+}
+
+/// The policies in force.
+pub(super) fn enforced<'a: 'b, 'b>(asked: &'b Few<Asked<'a>>) -> impl Iterator<Item = &'b Asked<'a>> {
+    asked.iter().filter(|asked| asked.is_enforced())
+}
+
+/// The policies with what each said; there is an answer for each.
+pub(super) fn answers<'a: 'b, 'b>(
+    asked: &'b Few<Asked<'a>>,
+    mut answer: impl FnMut(&Asked<'a>) -> Option<Result<Allowed, Denied>>,
+) -> impl Iterator<Item = (&'b Asked<'a>, Result<Allowed, Denied>)> {
+    asked.iter().filter_map(move |one| Some((one, answer(one)?)))
 }
 
 /// What is noted of a request that passes.
@@ -289,17 +323,30 @@ pub(super) struct After {
 }
 
 impl After {
+    /// Does all of it, where no limit is in a store.
     pub(super) fn finish<R>(mut self, response: &mut Response<R>) {
-        for (place, allowed) in self.conditional {
-            if !self.rules.rules[place].policy.keeps(response.status()) {
-                let returned = allowed.give_back();
-                if let Some(answer) = self.decision.answers_mut().find(|answer| answer.place == place) {
-                    answer.returned = returned;
-                }
-            }
+        for (place, allowed) in self.take_returns(response.status()) {
+            self.note_returned(place, allowed.give_back());
         }
+        self.tell(response.headers_mut());
+    }
+
+    /// Takes out the charges that are to be given back after a response of this status, with the places of their policies.
+    pub(super) fn take_returns(&mut self, status: StatusCode) -> Vec<(usize, Allowed)> {
+        let mut returns = mem::take(&mut self.conditional);
+        returns.retain(|&(place, _)| !self.rules.rules[place].policy.keeps(status));
+        returns
+    }
+
+    /// So much was given back of what the policy at a place was charged.
+    pub(super) fn note_returned(&mut self, place: usize, returned: u64) {
+        self.decision.note_returned(place, returned);
+    }
+
+    /// Tells the client, if responses do.
+    pub(super) fn tell(&self, headers: &mut HeaderMap) {
         if self.rules.headers.are_on_every_response() {
-            self.rules.headers.write(&self.decision, response.headers_mut());
+            self.rules.headers.write(&self.decision, headers);
         }
     }
 }

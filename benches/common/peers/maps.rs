@@ -45,8 +45,20 @@ pub struct InPapaya<K> {
 }
 
 impl<K: Key> InPapaya<K> {
-    pub fn new(limits: Limits) -> Self {
-        Self { words: papaya::HashMap::with_hasher(RandomState::new()), rule: Rule::new(limits) }
+    /// The default: who inserts moves a part of a map that is growing. Where nobody inserts any more it stays half moved,
+    /// and lookups go through both of its tables.
+    pub fn incremental(limits: Limits) -> Self {
+        Self::new(limits, papaya::ResizeMode::default())
+    }
+
+    /// Its best for clients that are there: who finds the map full moves all of it, and others wait.
+    pub fn blocking(limits: Limits) -> Self {
+        Self::new(limits, papaya::ResizeMode::Blocking)
+    }
+
+    fn new(limits: Limits, mode: papaya::ResizeMode) -> Self {
+        let words = papaya::HashMap::builder().hasher(RandomState::new()).resize_mode(mode).build();
+        Self { words, rule: Rule::new(limits) }
     }
 }
 

@@ -74,7 +74,7 @@ impl<K: Key> Subject<K> for InSession {
 pub struct Batch(Limiter);
 
 impl Batch {
-    const SIZE: u64 = 64;
+    const SIZE: usize = 64;
 
     pub fn new(limits: Limits) -> Self {
         Self(limiter(limits))
@@ -87,14 +87,13 @@ impl<K: Key> Subject<K> for Batch {
     }
 
     fn run(&self, keys: &mut Keys, checks: u64) -> u64 {
-        let mut batch = Vec::with_capacity(Self::SIZE as usize);
         let mut allowed = 0;
         let mut left = checks;
         while left > 0 {
-            let size = left.min(Self::SIZE);
-            batch.clear();
-            batch.extend((0..size).map(|_| K::of(keys.number())));
-            allowed += self.0.check_many(&batch).iter().filter(|decision| decision.is_ok()).count() as u64;
+            let size = left.min(Self::SIZE as u64);
+            let batch: [K; Self::SIZE] = std::array::from_fn(|_| K::of(keys.number()));
+            allowed +=
+                self.0.check_many(&batch[..size as usize]).iter().filter(|decision| decision.is_ok()).count() as u64;
             left -= size;
         }
         allowed

@@ -4,14 +4,18 @@
 //! [ number of events | address of the ledger | instant | event | event | ... ]     oldest first
 //! ```
 //!
+//! Its size is rounded up to a multiple of four words, so that memory can be used again for logs of about the same length.
+//!
 //! The instant is the one as of which the log was written. It may be later than the last event, where later ones were taken
 //! back: nothing may be added at an earlier instant all the same, since events have been left out that count there.
 
 use super::ledger::Ledger;
+use super::spares::{self, Memory};
 #[cfg(tollgate_loom)]
 use super::witness;
 use crate::sync::Plain;
 use std::iter::repeat_n;
+use std::mem::ManuallyDrop;
 use std::ptr;
 
 const HEADER: usize = 3;
@@ -36,16 +40,15 @@ pub(super) struct Log<'a> {
 #[inline]
 pub(super) fn write(ledger: &'static Ledger, instant: u64, kept: [&[Plain<u64>]; 2], n: usize) -> u64 {
     let events = kept[0].len() + kept[1].len() + n;
-    let mut log = Vec::with_capacity(HEADER + events);
+    let mut log = spares::take(HEADER + events);
     log.push(Plain::new(events as u64));
     log.push(Plain::new(ptr::from_ref(ledger).expose_provenance() as u64));
     log.push(Plain::new(instant));
     log.extend_from_slice(kept[0]);
     log.extend_from_slice(kept[1]);
     log.extend(repeat_n(instant, n).map(Plain::new));
-    let log = log.into_boxed_slice();
-    ledger.add(size_of_val(&*log));
-    let payload = Box::into_raw(log).cast::<Plain<u64>>().expose_provenance() as u64 >> SHIFT;
+    ledger.add(bytes(events));
+    let payload = ManuallyDrop::new(log).as_mut_ptr().expose_provenance() as u64 >> SHIFT;
     #[cfg(tollgate_loom)]
     witness::written(payload);
     payload
@@ -84,12 +87,18 @@ pub(super) unsafe fn free(payload: u64) {
     #[cfg(tollgate_loom)]
     witness::freed(payload);
     let log = address(payload);
-    // SAFETY: the caller's promise. It is the box that `write` let go of, and ledgers are never freed.
+    // SAFETY: the caller's promise. It is the memory that `write` let go of, and ledgers are never freed.
     unsafe {
+        let events = (*log).get() as usize;
         let ledger = &*ptr::with_exposed_provenance::<Ledger>((*log.add(1)).get() as usize);
-        let log = Box::from_raw(ptr::slice_from_raw_parts_mut(log, HEADER + (*log).get() as usize));
-        ledger.subtract(size_of_val(&*log));
+        ledger.subtract(bytes(events));
+        spares::keep(Memory::from_raw_parts(log, HEADER + events, spares::size(HEADER + events)));
     }
+}
+
+/// Bytes that a log of so many events takes.
+pub(super) fn bytes(events: usize) -> usize {
+    spares::size(HEADER + events) * size_of::<u64>()
 }
 
 fn address(payload: u64) -> *mut Plain<u64> {

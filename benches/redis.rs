@@ -1,0 +1,192 @@
+//! Decisions a second of a shared limiter, and how long they take: `cargo bench --bench redis`.
+//!
+//! Beside it, over a connection of the same kind and in turns within the same run, the bare round trip (`PING`) and the
+//! script that counts in most tutorials (`INCR`, then `EXPIRE` on the first). The server is one of its own on this machine,
+//! so that server and clients share its processors.
+
+mod common;
+#[path = "../tests/common/redis_server.rs"]
+mod server;
+
+use common::form::is_bench;
+use common::output::{Progress, Table, count, machine, time};
+use redis::Script;
+use redis::aio::{ConnectionManager, ConnectionManagerConfig};
+use server::RedisServer;
+use std::hint::black_box;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::runtime::{Builder, Runtime};
+use tollgate::Quota;
+use tollgate::redis::{SharedLimiter, Store};
+
+/// How many calls are under way at a time.
+const CONCURRENCIES: [usize; 3] = [1, 64, 512];
+
+/// How often each subject has its turn, and for how long.
+const TURNS: usize = 5;
+const TURN: Duration = Duration::from_millis(400);
+
+/// Of the throughput of the script with `INCR`, a token bucket's is at least so much.
+const TARGET: f64 = 0.6;
+
+/// What a refusal from the cache takes at most.
+const CACHED_TARGET: Duration = Duration::from_micros(1);
+
+const CLIENTS: u64 = 1000;
+
+const COUNT: &str = "
+    local count = redis.call('INCR', KEYS[1])
+    if count == 1 then redis.call('EXPIRE', KEYS[1], ARGV[1]) end
+    return count";
+
+#[derive(Clone)]
+enum Subject {
+    Ping(ConnectionManager),
+    Incr(ConnectionManager, Arc<Script>),
+    Limiter(SharedLimiter),
+}
+
+impl Subject {
+    async fn call(&mut self, client: u64) {
+        let key = format!("client-{}", client % CLIENTS);
+        match self {
+            Self::Ping(connection) => {
+                let pong: String = redis::cmd("PING").query_async(connection).await.expect("a server");
+                black_box(pong);
+            }
+            Self::Incr(connection, script) => {
+                let count: u64 = script.key(key).arg(3600).invoke_async(connection).await.expect("a server");
+                black_box(count);
+            }
+            Self::Limiter(limiter) => assert!(limiter.check(&key).await.is_ok(), "a quota that is never used up"),
+        }
+    }
+}
+
+/// What a subject has come to at one concurrency.
+#[derive(Default)]
+struct Sample {
+    calls_a_second: Vec<f64>,
+    latencies: Vec<Duration>,
+}
+
+impl Sample {
+    /// The median of the turns.
+    fn throughput(&mut self) -> f64 {
+        self.calls_a_second.sort_by(f64::total_cmp);
+        self.calls_a_second[self.calls_a_second.len() / 2]
+    }
+
+    fn latency(&mut self, fraction: f64) -> Duration {
+        self.latencies.sort();
+        self.latencies[((self.latencies.len() - 1) as f64 * fraction) as usize]
+    }
+}
+
+fn turn(runtime: &Runtime, subject: &Subject, concurrency: usize, sample: &mut Sample) {
+    let start = Instant::now();
+    let calls = (0..concurrency).map(|task| {
+        let mut subject = subject.clone();
+        runtime.spawn(async move {
+            let mut latencies = Vec::new();
+            let mut client = task as u64 * 7919;
+            while start.elapsed() < TURN {
+                let called = Instant::now();
+                subject.call(client).await;
+                latencies.push(called.elapsed());
+                client += 1;
+            }
+            latencies
+        })
+    });
+    let calls: Vec<_> = calls.collect();
+    let before = sample.latencies.len();
+    for call in calls {
+        sample.latencies.extend(runtime.block_on(call).expect("a task that ends"));
+    }
+    sample.calls_a_second.push((sample.latencies.len() - before) as f64 / start.elapsed().as_secs_f64());
+}
+
+/// The time of a refusal that is known.
+fn cached(runtime: &Runtime, store: &Store) -> Duration {
+    const CALLS: u32 = 100_000;
+    let limiter = SharedLimiter::token_bucket("cached", Quota::per_day(1)).cache_refusals(1024).build(store);
+    let limiter = limiter.expect("a quota that fits");
+    runtime.block_on(async {
+        let _ = limiter.check("client").await;
+        assert!(limiter.check("client").await.is_err());
+        let mut best = Duration::MAX;
+        for _ in 0..TURNS {
+            let start = Instant::now();
+            for _ in 0..CALLS {
+                assert!(black_box(limiter.check("client").await).is_err());
+            }
+            best = best.min(start.elapsed() / CALLS);
+        }
+        best
+    })
+}
+
+fn main() -> ExitCode {
+    if !is_bench() {
+        return ExitCode::SUCCESS;
+    }
+    let server = RedisServer::start();
+    let runtime = Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    let connection = runtime.block_on(async {
+        let config = ConnectionManagerConfig::new().set_response_timeout(None).set_pipeline_buffer_size(1024);
+        ConnectionManager::new_with_config(server.client(), config).await.expect("a connection")
+    });
+    let store = Store::at(&server.url()).budget(Duration::from_secs(30)).open().expect("an address");
+    let never_used_up = Quota::per_second(1_000_000).burst(1_000_000_000);
+    let limiter = SharedLimiter::token_bucket("bench", never_used_up).build(&store).expect("a quota that fits");
+    let subjects = [
+        ("PING", Subject::Ping(connection.clone())),
+        ("INCR + EXPIRE", Subject::Incr(connection, Arc::new(Script::new(COUNT)))),
+        ("token bucket", Subject::Limiter(limiter)),
+    ];
+
+    let progress = Progress::new("redis");
+    let mut table = Table::new(["", "at once", "calls/s", "p50", "p99", "of INCR"]);
+    let mut worst = f64::INFINITY;
+    for concurrency in CONCURRENCIES {
+        let mut samples = [const { Sample { calls_a_second: Vec::new(), latencies: Vec::new() } }; 3];
+        for round in 0..TURNS {
+            for ((name, subject), sample) in subjects.iter().zip(&mut samples) {
+                progress.step(&format!("{concurrency} at once, {name}, turn {} of {TURNS}", round + 1));
+                turn(&runtime, subject, concurrency, sample);
+            }
+        }
+        let incr = samples[1].throughput();
+        for ((name, _), sample) in subjects.iter().zip(&mut samples) {
+            let (throughput, p50, p99) = (sample.throughput(), sample.latency(0.5), sample.latency(0.99));
+            let ratio = throughput / incr;
+            table.row(vec![
+                (*name).to_owned(),
+                concurrency.to_string(),
+                count(throughput as u64),
+                time(p50.as_nanos() as f64),
+                time(p99.as_nanos() as f64),
+                format!("{ratio:.2}"),
+            ]);
+        }
+        worst = worst.min(samples[2].throughput() / incr);
+    }
+    let cached = cached(&runtime, &store);
+    drop(progress);
+
+    println!("{}", machine());
+    println!("{table}");
+    let (fast, cheap) = (worst >= TARGET, cached < CACHED_TARGET);
+    let verdict = |met| if met { "met" } else { "missed" };
+    println!("token bucket, of INCR + EXPIRE at worst: {worst:.2} (at least {TARGET}: {})", verdict(fast));
+    println!(
+        "a refusal from the cache: {} ns (below {}: {})",
+        cached.as_nanos(),
+        CACHED_TARGET.as_nanos(),
+        verdict(cheap)
+    );
+    if fast && cheap { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
