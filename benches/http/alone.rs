@@ -8,7 +8,7 @@
 
 use crate::common::keys::Draw;
 use crate::common::output::{Progress, Table};
-use crate::{HARDLY_ANY, PLENTY, governor, limiter, median, ours};
+use crate::{HARDLY_ANY, PLENTY, governor, governor_with_headers, least, limiter, median, ours};
 use axum::body::Body;
 use axum::extract::ConnectInfo;
 use http::header::{ACCEPT, ACCEPT_ENCODING, HOST, USER_AGENT};
@@ -19,8 +19,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
-use tollgate::http::{Decision, Draft, Headers, Policy, RateLimitLayer, RateLimitLayerBuilder, Reset};
-use tollgate::{Gate, Limiter};
+use tollgate::Gate;
+use tollgate::http::{Draft, Headers, Policy, RateLimitLayer, RateLimitLayerBuilder, Reset};
 use tower::{Layer, Service, service_fn};
 
 /// Clients that call in turn.
@@ -93,21 +93,9 @@ fn layer(builder: RateLimitLayerBuilder) -> RateLimitLayer {
     builder.build().expect("policies with names")
 }
 
-/// What a layer that checks by address and inserts a decision cannot do without.
-fn least(limiter: Option<Limiter>) -> impl Service<Request<Body>, Response = Response<Body>, Error = Infallible> {
-    let mut hello = hello();
-    service_fn(move |mut request: Request<Body>| {
-        if let Some(limiter) = &limiter {
-            let ConnectInfo(peer) = request.extensions().get::<ConnectInfo<SocketAddr>>().expect("a peer");
-            assert!(limiter.check(&peer.ip()).is_ok(), "there is plenty");
-        }
-        request.extensions_mut().insert(Decision::default());
-        hello.call(request)
-    })
-}
-
 const BARE: &str = "bare";
 const GOVERNOR: &str = "tower_governor";
+const GOVERNOR_HEADERS: &str = "tower_governor, headers";
 const GOVERNOR_REFUSED: &str = "tower_governor, refused";
 
 fn subjects() -> Vec<Subject> {
@@ -115,14 +103,21 @@ fn subjects() -> Vec<Subject> {
     let builder = RateLimitLayer::builder;
     vec![
         Subject::new(BARE, None, true, hello()),
-        Subject::new("an insert", Some(GOVERNOR), true, least(None)),
-        Subject::new("a check and an insert", Some(GOVERNOR), true, least(Some(limiter(PLENTY)))),
+        Subject::new("an insert", Some(GOVERNOR), true, least(None).layer(hello())),
+        Subject::new("a check and an insert", Some(GOVERNOR), true, least(Some(limiter(PLENTY))).layer(hello())),
         Subject::new(GOVERNOR, None, true, governor(PLENTY).layer(hello())),
+        Subject::new(GOVERNOR_HEADERS, None, true, governor_with_headers(PLENTY).layer(hello())),
         Subject::new(GOVERNOR_REFUSED, None, false, governor(HARDLY_ANY).layer(hello())),
         tollgate("tollgate", Some(GOVERNOR), true, ours(PLENTY)),
         tollgate("tollgate, refused", Some(GOVERNOR_REFUSED), false, ours(HARDLY_ANY)),
         tollgate(
-            "tollgate, headers on every response",
+            "tollgate, x-ratelimit on every response",
+            Some(GOVERNOR_HEADERS),
+            true,
+            layer(builder().policy(limiter(PLENTY)).headers(Headers::x_rate_limit(Reset::After).on_every_response())),
+        ),
+        tollgate(
+            "tollgate, both families on every response",
             None,
             true,
             layer(builder().policy(limiter(PLENTY)).headers(

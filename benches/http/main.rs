@@ -18,12 +18,18 @@ mod common;
 mod alone;
 mod sockets;
 
+use axum::body::Body;
+use axum::extract::ConnectInfo;
 use common::form::is_bench;
 use common::output::machine;
+use governor::middleware::{NoOpMiddleware, StateInformationMiddleware};
+use http::Request;
+use std::net::SocketAddr;
 use std::num::NonZeroU64;
 use std::time::Duration;
-use tollgate::http::RateLimitLayer;
+use tollgate::http::{Decision, RateLimitLayer};
 use tollgate::{Limiter, Quota};
+use tower::util::MapRequestLayer;
 use tower_governor::GovernorLayer;
 use tower_governor::governor::GovernorConfigBuilder;
 use tower_governor::key_extractor::PeerIpKeyExtractor;
@@ -40,15 +46,37 @@ fn ours(quota: Quota) -> RateLimitLayer {
     RateLimitLayer::new(limiter(quota))
 }
 
-type Governor = GovernorLayer<PeerIpKeyExtractor, governor::middleware::NoOpMiddleware, axum::body::Body>;
+type Governor<M> = GovernorLayer<PeerIpKeyExtractor, M, Body>;
 
 /// tower_governor as it is by default, but for the quota.
-fn governor(quota: Quota) -> Governor {
+fn governor(quota: Quota) -> Governor<NoOpMiddleware> {
+    GovernorLayer::new(governor_config(quota).finish().expect("a quota that fits"))
+}
+
+/// The same with headers about the limit on every response.
+fn governor_with_headers(quota: Quota) -> Governor<StateInformationMiddleware> {
+    GovernorLayer::new(governor_config(quota).use_headers().finish().expect("a quota that fits"))
+}
+
+fn governor_config(quota: Quota) -> GovernorConfigBuilder<PeerIpKeyExtractor, NoOpMiddleware> {
     let each = u64::try_from(quota.period().as_nanos()).expect("a period below 584 years") / quota.count();
     let each = NonZeroU64::new(each).expect("a period of at least a nanosecond");
     let burst = u32::try_from(quota.capacity()).expect("a burst of 32 bits");
-    let config = GovernorConfigBuilder::default().period(Duration::from_nanos(each.get())).burst_size(burst).finish();
-    GovernorLayer::new(config.expect("a quota that fits"))
+    let mut config = GovernorConfigBuilder::default();
+    config.period(Duration::from_nanos(each.get())).burst_size(burst);
+    config
+}
+
+/// No layer of limits, but what one that checks by address and inserts a decision cannot do without.
+fn least(limiter: Option<Limiter>) -> MapRequestLayer<impl Fn(Request<Body>) -> Request<Body> + Clone> {
+    MapRequestLayer::new(move |mut request: Request<Body>| {
+        if let Some(limiter) = &limiter {
+            let ConnectInfo(peer) = request.extensions().get::<ConnectInfo<SocketAddr>>().expect("a peer");
+            assert!(limiter.check(&peer.ip()).is_ok(), "there is plenty");
+        }
+        request.extensions_mut().insert(Decision::default());
+        request
+    })
 }
 
 /// The one in the middle.

@@ -7,13 +7,22 @@
 //!
 //! Beside requests per second stands the processor time that a server's thread took for a request, as Linux counts it. What
 //! else runs on the machine lengthens a round and not that time, so it tells small differences when rounds do not.
+//! So does the time of the client's thread: where it is as long, both hold up a round.
+//!
+//! The last rows are no layers of limits, but lower bounds: what axum takes for a layer that does nothing, for one that makes
+//! the body another type, as any layer does whose own answers come beside the service's, and for one that makes a check
+//! and puts an empty decision into the extensions.
 
 use crate::common::keys::Draw;
 use crate::common::output::{Progress, Table};
-use crate::{PLENTY, governor, median, ours};
+use crate::{PLENTY, governor, least, limiter, median, ours};
+use axum::body::Bytes;
+use axum::response::Response;
 use axum::{Router, routing::get};
+use http_body::Body;
+use http_body_util::BodyExt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Instant;
 use std::{fs, thread};
@@ -21,6 +30,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime::{self, Runtime};
 use tokio::task::JoinSet;
+use tower::layer::util::Identity;
+use tower::util::MapResponseLayer;
 
 const ROUNDS: usize = 201;
 const CONNECTIONS: u8 = 16;
@@ -43,8 +54,9 @@ struct Subject {
 struct Turn {
     /// Nanoseconds of the wall clock for a request.
     wall: f64,
-    /// Nanoseconds of the server's processor time for a request, where the system counts it.
+    /// Nanoseconds of processor time for a request, of the server and of the client, where the system counts it.
     server: Option<f64>,
+    client: Option<f64>,
     /// Nanoseconds that all but a hundredth of the requests stayed below.
     p99: f64,
 }
@@ -85,7 +97,9 @@ impl Subject {
     }
 
     fn turn(&mut self, client: &Runtime) -> Turn {
-        let (busy, start) = (self.processor_time(), Instant::now());
+        let own = Path::new("/proc/thread-self/schedstat");
+        let (server, own_before) = (processor_time(&self.schedule), processor_time(own));
+        let start = Instant::now();
         let latencies = client.block_on(async {
             let mut all = JoinSet::new();
             self.connections.drain(..).for_each(|connection| _ = all.spawn(talk(connection)));
@@ -99,13 +113,15 @@ impl Subject {
         });
         let requests = latencies.len();
         let wall = start.elapsed().as_nanos() as f64 / requests as f64;
-        let server = self.processor_time().zip(busy).map(|(after, before)| (after - before) as f64 / requests as f64);
-        Turn { wall, server, p99: latencies[requests * 99 / 100] as f64 }
+        let since = |path, before| Some((processor_time(path)? - before?) as f64 / requests as f64);
+        let (server, client) = (since(&self.schedule, server), since(own, own_before));
+        Turn { wall, server, client, p99: latencies[requests * 99 / 100] as f64 }
     }
+}
 
-    fn processor_time(&self) -> Option<u64> {
-        fs::read_to_string(&self.schedule).ok()?.split_whitespace().next()?.parse().ok()
-    }
+/// Nanoseconds that a thread has run.
+fn processor_time(schedule: &Path) -> Option<u64> {
+    fs::read_to_string(schedule).ok()?.split_whitespace().next()?.parse().ok()
 }
 
 /// Sends requests one after the other, and returns how many nanoseconds each answer took.
@@ -126,6 +142,11 @@ async fn talk(mut connection: TcpStream) -> (TcpStream, Vec<u64>) {
     (connection, latencies)
 }
 
+/// A response whose body is of another type than axum's, which axum then puts into a box.
+fn with_own_body(response: Response) -> http::Response<impl Body<Data = Bytes, Error = axum::Error>> {
+    response.map(|body| body.map_err(|error| error))
+}
+
 fn runtime() -> Runtime {
     runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
 }
@@ -137,10 +158,13 @@ pub fn run() {
         Subject::new(&client, "bare", app()),
         Subject::new(&client, "tower_governor", app().layer(governor(PLENTY))),
         Subject::new(&client, "tollgate", app().layer(ours(PLENTY))),
+        Subject::new(&client, "an empty layer", app().layer(Identity::new())),
+        Subject::new(&client, "a body of its own", app().layer(MapResponseLayer::new(with_own_body))),
+        Subject::new(&client, "a check and an insert", app().layer(least(Some(limiter(PLENTY))))),
     ];
     let (mut draw, progress) = (Draw::new(0), Progress::new("http, sockets"));
-    let mut turns: [Vec<Turn>; 3] = Default::default();
-    let mut order = [0, 1, 2];
+    let mut turns: [Vec<Turn>; 6] = Default::default();
+    let mut order = [0, 1, 2, 3, 4, 5];
     for round in 0..=ROUNDS {
         if round % 20 == 0 {
             progress.step(&format!("round {round} of {ROUNDS}"));
@@ -168,6 +192,7 @@ pub fn run() {
         "requests/s",
         "of bare",
         "p99, us",
+        "client, ns a request",
         "server, ns a request",
         "ns added",
         "of bare's",
@@ -183,6 +208,7 @@ pub fn run() {
             format!("{:.0}", 1e9 / of(at, &|turn| turn.wall)),
             percent(throughput, 1.0),
             format!("{:.0}", of(at, &|turn| turn.p99) / 1e3),
+            format!("{:.0}", of(at, &|turn| turn.client.unwrap_or(f64::NAN))),
             format!("{:.0}", of(at, &server)),
         ];
         if at != BARE {
