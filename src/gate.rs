@@ -195,7 +195,7 @@ impl<A: Algorithm, C: Clock> Core<A, C> {
                 let snapshot = self.algorithm.snapshot(payload, now, cost);
                 Err(Denied { snapshot, cost, reason: Reason::Limited })
             }
-            Charge::Full => unreachable!("a gate has no clients"),
+            Charge::Full { .. } => unreachable!("a gate has no clients"),
         }
     }
 }
