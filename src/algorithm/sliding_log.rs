@@ -23,14 +23,20 @@
 //! again or forgotten, a window after its last event. What was replaced is freed when no guard of its time is left: an
 //! idle [`Session`](crate::Session) holds back all that is replaced meanwhile.
 
+mod cache;
 mod ledger;
+mod limbo;
 mod log;
 mod spares;
 #[cfg(tollgate_loom)]
 mod witness;
 
+#[cfg(tollgate_loom)]
+pub use limbo::Limbo;
+
 use super::windows::limit_and_period;
 use super::{Algorithm, Answers, Any, Charged, Plan, Snapshot, sealed::Sealed};
+use crate::epoch::Guard;
 use crate::error::BuildError;
 use crate::sync::Plain;
 use ledger::Ledger;
@@ -38,9 +44,6 @@ use log::Log;
 
 /// The most events of a log, since an admission copies all that count.
 const MOST: u64 = 1 << 16;
-
-/// Logs of more bytes are freed as soon as the epoch allows, and not by the hundred.
-const LARGE: usize = 4096;
 
 /// The last instant, after 584 years. Time stands still there, so that the `u64` after it can mean "never".
 const HORIZON: u64 = u64::MAX - 1;
@@ -208,15 +211,22 @@ impl Algorithm for SlidingLog {
         unsafe { log::free(payload) }
     }
 
-    fn is_large(payload: u64) -> bool {
-        log::bytes(Self::read(payload).events.len()) > LARGE
+    unsafe fn retire(payload: u64, guard: &Guard) {
+        // SAFETY: the caller's promise.
+        unsafe { log::retire(payload, guard) }
+    }
+
+    fn reclaim(guard: &Guard) {
+        cache::reclaim(guard);
     }
 
     fn bytes(&self) -> usize {
+        cache::settle();
         self.ledger.bytes()
     }
 
     fn close(&self) {
+        cache::settle();
         self.ledger.close();
     }
 }
