@@ -54,15 +54,55 @@ impl Spares {
         kept.push(memory);
         self.words += size;
         if self.words > MOST {
-            self.free_one();
+            self.make_room();
         }
     }
 
-    /// Frees memory of the size of which most is kept: so what nobody asks for any more makes room.
+    /// Frees half of what is kept of the size of which there is most. So what nobody asks for any more goes.
     #[cold]
-    fn free_one(&mut self) {
+    fn make_room(&mut self) {
         let most = self.sizes.iter_mut().zip(1..).max_by_key(|(kept, steps)| kept.len() * steps);
-        let memory = most.and_then(|(kept, _)| kept.pop());
-        self.words -= memory.map_or(0, |memory| memory.capacity());
+        if let Some((kept, steps)) = most {
+            let left = kept.len() / 2;
+            self.words -= (kept.len() - left) * steps * STEP;
+            kept.truncate(left);
+        }
+    }
+}
+
+#[cfg(all(test, not(tollgate_loom)))]
+mod tests {
+    use super::*;
+
+    fn memory(size: usize) -> Memory {
+        let memory = Vec::with_capacity(size);
+        assert_eq!(memory.capacity(), size);
+        memory
+    }
+
+    #[test]
+    fn memory_comes_back_by_its_size() {
+        let mut spares = Spares::new();
+        for words in [1, 4, 5, 256, 257] {
+            let size = size(words);
+            assert!(spares.take(size).is_none());
+            spares.keep(memory(size));
+            assert_eq!(spares.take(size).map(|memory| memory.capacity()), is_kept(size).then_some(size), "{words} words");
+        }
+        assert_eq!(spares.words, 0);
+    }
+
+    #[test]
+    fn sizes_that_are_asked_for_no_more_make_room() {
+        let mut spares = Spares::new();
+        for size in [8, 256, 128, 4] {
+            for _ in 0..10_000 {
+                spares.keep(memory(size));
+                let held: usize = spares.sizes.iter().flatten().map(Vec::capacity).sum();
+                assert!(spares.words == held && held <= MOST, "{held} words");
+            }
+            let of_this = std::iter::from_fn(|| spares.take(size)).count() * size;
+            assert!(of_this >= MOST / 4, "{of_this} words of size {size}");
+        }
     }
 }

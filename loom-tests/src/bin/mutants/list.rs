@@ -576,15 +576,15 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "log: an event counts a nanosecond too long",
         file: LOG,
-        text: r#"instant - event.get() >= self.window"#,
-        with: r#"instant - event.get() > self.window"#,
+        text: r#"instant - event.get() < self.window"#,
+        with: r#"instant - event.get() <= self.window"#,
         models: &["log::calls_meet_an_expiry"],
     },
     Mutation {
         name: "log: an event is forgotten a nanosecond early",
         file: LOG,
-        text: r#"instant - event.get() >= self.window"#,
-        with: r#"instant - event.get() + 1 >= self.window"#,
+        text: r#"instant - event.get() < self.window"#,
+        with: r#"instant - event.get() + 1 < self.window"#,
         models: &["log::calls_meet_an_expiry"],
     },
     Mutation {
@@ -597,15 +597,15 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "log: what was written at a later instant is not waited for",
         file: LOG,
-        text: r#"let instant = now.max(instant);"#,
-        with: r#"let instant = now.max(events.last().map_or(0, Plain::get)); let _ = instant;"#,
+        text: r#"now.min(HORIZON).max(instant)"#,
+        with: r#"{ let _ = instant; now.min(HORIZON).max(events.last().map_or(0, Plain::get)) }"#,
         models: &["log::a_call_whose_clock_is_late_finds_no_room_in_what_was_given_back"],
     },
     Mutation {
         name: "log: one from which all was taken back is idle at once",
         file: LOG,
-        text: r#"events.is_empty() && instant == now"#,
-        with: r#"{ let _ = instant; events.is_empty() }"#,
+        text: r#"events.last().map_or(instant, "#,
+        with: r#"events.last().map_or({ let _ = instant; 0 }, "#,
         models: &["log::a_call_whose_clock_is_late_meets_a_reset_and_the_drop_of_what_it_left"],
     },
     Mutation {
