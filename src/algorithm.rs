@@ -24,10 +24,10 @@ use crate::quota::Quota;
 
 pub use fixed_window::FixedWindow;
 pub use sliding_counter::SlidingCounter;
-pub use sliding_log::SlidingLog;
-pub use token_bucket::TokenBucket;
 #[cfg(tollgate_loom)]
 pub use sliding_log::Limbo;
+pub use sliding_log::SlidingLog;
+pub use token_bucket::TokenBucket;
 pub use windows::Anchor;
 
 /// The largest payload of a word; the two bits above belong to the table.

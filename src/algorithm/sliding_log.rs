@@ -2,7 +2,8 @@
 //!
 //! The word points to a log, which is never changed once it is published: an admission writes a new one, with the
 //! events that still count and its own, and swings the word to it by the same CAS that every other algorithm uses. Whoever
-//! reads the old one under a guard goes on reading it; the epoch frees it afterwards. A refusal reads and writes nothing.
+//! reads the old one under a guard goes on reading it; its memory is used again afterwards, by the thread that replaced it.
+//! A refusal writes nothing.
 //!
 //! # What it guarantees
 //!
@@ -17,11 +18,13 @@
 //!
 //! # What it costs
 //!
-//! Eight bytes an event, and 24 a client that has any, beside the word, rounded up to 32; each thread that admits keeps up
-//! to 128 KiB for its next logs. An admission writes a log and copies the events that count, so its time grows with the
-//! limit; a limit may be at most 65,536. A log lies there until its client is charged
-//! again or forgotten, a window after its last event. What was replaced is freed when no guard of its time is left: an
-//! idle [`Session`](crate::Session) holds back all that is replaced meanwhile.
+//! Eight bytes an event, and 24 a client that has any, beside the word, rounded up to 32. An admission writes a log and
+//! copies the events that count, so its time grows with the limit; a limit may be at most 65,536. A log lies there until its
+//! client is charged again or forgotten, a window after its last event.
+//!
+//! What was replaced may be used again when no guard of its time is left: an idle [`Session`](crate::Session) holds back all
+//! that is replaced meanwhile. Each thread that admits keeps up to 128 KiB of memory for its next logs, and while it calls no
+//! more up to 128 KiB of logs that it has replaced, which count as held.
 
 mod cache;
 mod ledger;

@@ -3,6 +3,8 @@
 //! A log may be freed after its limiter is gone, by whichever thread ends the epoch, so what it is struck off must
 //! outlive everything. Counting references on each admission would make one contended line of them. So a ledger is never
 //! freed, only handed on to a later limiter, once it is balanced: then no log knows it any more.
+//!
+//! Each thread has an [`Account`], so that it writes to a ledger seldom and not twice an admission.
 
 #[cfg(not(tollgate_loom))]
 pub(super) use real::Ledger;
@@ -11,7 +13,7 @@ use std::ptr;
 #[cfg(tollgate_loom)]
 pub(super) use unkept::Ledger;
 
-/// Bytes that a thread may have struck off late.
+/// Bytes that a thread may strike off late.
 const MOST_OWED: usize = 4096;
 
 /// What a thread has freed of one ledger's logs and not struck off yet, since it will soon write about as much.
@@ -31,6 +33,7 @@ impl Account {
         self.ledger.is_some_and(|own| ptr::eq(own, ledger))
     }
 
+    /// Counts a log that is written.
     #[inline]
     pub(super) fn add(&mut self, ledger: &'static Ledger, bytes: usize) {
         if self.is_of(ledger) && self.owed >= bytes {
@@ -40,6 +43,7 @@ impl Account {
         }
     }
 
+    /// Strikes off a log that is freed, now or later.
     #[inline]
     pub(super) fn subtract(&mut self, ledger: &'static Ledger, bytes: usize) {
         if !self.is_of(ledger) {

@@ -87,7 +87,8 @@ mod tests {
             let size = size(words);
             assert!(spares.take(size).is_none());
             spares.keep(memory(size));
-            assert_eq!(spares.take(size).map(|memory| memory.capacity()), is_kept(size).then_some(size), "{words} words");
+            let kept = spares.take(size).map(|memory| memory.capacity());
+            assert_eq!(kept, is_kept(size).then_some(size), "{words} words");
         }
         assert_eq!(spares.words, 0);
     }
