@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut records = Vec::new();
     for (workload, threads) in workloads {
         records.extend(match workload.clients {
-            Clients::Nobody => measure(form, workload, &threads, &subject::direct(), &progress, &mut draw),
+            Clients::Nobody => measure(form, workload, &threads, &direct(workload), &progress, &mut draw),
             _ => measure(form, workload, &threads, &entered(form, workload), &progress, &mut draw),
         });
     }
@@ -67,9 +67,21 @@ fn threads(form: Form, workload: Workload) -> Vec<usize> {
 /// until all subjects know them.
 fn entered(form: Form, workload: Workload) -> Vec<Contender<u64>> {
     let mut contenders = subject::keyed_in_loops();
+    if workload.answer != Answer::Refused && workload.clients.number() <= THOUSAND.number() {
+        contenders.extend(subject::bare_keyed());
+    }
     if form == Form::Short && workload.clients.number() >= ONE_MILLION.number() {
         let targets = [subject::CHECK, subject::CHECK_MANY, subject::GOVERNOR];
         contenders.retain(|contender| targets.contains(&contender.name));
+    }
+    contenders
+}
+
+/// The subjects of a workload without clients.
+fn direct(workload: Workload) -> Vec<Contender<()>> {
+    let mut contenders = subject::direct();
+    if workload.answer != Answer::Refused {
+        contenders.extend(subject::bare_direct());
     }
     contenders
 }
@@ -100,8 +112,8 @@ fn with_criterion() {
     let mut criterion = Criterion::default().without_plots().configure_from_args();
     for workload in workload::ALL {
         match workload.clients {
-            Clients::Nobody => group(&mut criterion, workload, &subject::direct()),
-            _ => group::<u64>(&mut criterion, workload, &subject::keyed_in_loops()),
+            Clients::Nobody => group(&mut criterion, workload, &direct(workload)),
+            _ => group::<u64>(&mut criterion, workload, &entered(Form::Full, workload)),
         }
     }
     criterion.final_summary();

@@ -114,6 +114,9 @@ impl<A: Algorithm, C: Clock> Gate<A, C> {
     }
 
     /// Makes the whole limit available again. Returns whether there was less.
+    ///
+    /// What was taken before is forgiven by that already. A call from before that is given back all the same may put back
+    /// what others have taken since.
     pub fn reset(&self) -> bool {
         let core = &*self.core;
         core.put_back(|payload| Some((core.algorithm.reset(payload, core.time.now())?, 1))) > 0
@@ -203,7 +206,7 @@ impl<A: Algorithm, C: Clock> Core<A, C> {
                 let snapshot = self.algorithm.snapshot(payload, now, cost);
                 Err(Denied { snapshot, cost, reason: Reason::Limited })
             }
-            Charge::Full => unreachable!("a gate has no clients"),
+            Charge::Full { .. } => unreachable!("a gate has no clients"),
         }
     }
 }

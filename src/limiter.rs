@@ -106,8 +106,10 @@ impl<A: Algorithm, C: Clock, S: BuildHasher + Send + Sync + 'static> Limiter<A, 
     /// limit, with [`Reason::Full`] if the client is new and cannot be held. Nothing is taken then.
     #[inline(always)]
     pub fn check_n<K: Hash + ?Sized>(&self, key: &K, cost: u64) -> Result<Allowed, Denied> {
-        let client = self.core.fingerprint(key);
-        self.core.check(&self.core.map.pin(), client, cost)
+        let core = &*self.core;
+        // The pin comes first: the processor then computes the hash while the pin's fence waits for the stores before it.
+        let guard = core.map.pin();
+        core.check(&guard, core.fingerprint(key), cost)
     }
 
     /// Decides for a batch: one token for each key, in their order, at one reading of the clock. A key that occurs twice is
@@ -128,7 +130,16 @@ impl<A: Algorithm, C: Clock, S: BuildHasher + Send + Sync + 'static> Limiter<A, 
             for (spot, key) in spots.iter_mut().zip(block).skip(1) {
                 *spot = locate(key);
             }
-            decisions.extend(spots[..block.len()].iter().map(|&spot| core.decide(spot, now, 1)));
+            for &spot in &spots[..block.len()] {
+                // Each is pushed where it is made. Made here and pushed there, all of its bytes would be copied once more.
+                match core.map.charge(spot, now, 1) {
+                    Charge::Allowed { payload, now } => {
+                        decisions.push(Ok(core.allowed(payload, now, 1, spot.client().get())));
+                    }
+                    Charge::Refused { payload, now } => decisions.push(Err(core.limited(payload, now, 1))),
+                    Charge::Full { now } => decisions.push(core.decide_full(now, 1)),
+                }
+            }
         }
         decisions
     }
@@ -154,6 +165,9 @@ impl<A: Algorithm, C: Clock, S: BuildHasher + Send + Sync + 'static> Limiter<A, 
     }
 
     /// Gives a client its whole limit again. Returns whether it had less.
+    ///
+    /// What was taken before is forgiven by that already. A call from before that is given back all the same may put back
+    /// what others have taken since.
     pub fn reset<K: Hash + ?Sized>(&self, key: &K) -> bool {
         let core = &*self.core;
         core.map.reset(core.locate(&core.map.pin(), key), core.time.now())
@@ -242,20 +256,15 @@ impl<A: Algorithm, C: Clock, S: BuildHasher> Core<A, C, S> {
     /// Decides on a call of `cost` tokens now.
     #[inline(always)]
     pub(crate) fn check(&self, guard: &Guard, client: Fingerprint, cost: u64) -> Result<Allowed, Denied> {
-        let spot = self.map.locate(guard, client);
-        self.decide(spot, self.time.now(), cost)
-    }
-
-    #[inline(always)]
-    fn decide(&self, spot: Spot<'_>, now: u64, cost: u64) -> Result<Allowed, Denied> {
         // Only what the caller looks at of these values is ever computed, as all of it is inlined.
-        if cost.wrapping_sub(1) >= self.map.algorithm().limit() {
-            return self.decide_unchargeable(spot, now, cost);
+        if !(1..=self.map.algorithm().limit()).contains(&cost) {
+            return self.decide_unchargeable(client, cost);
         }
-        match self.map.charge(spot, now, cost) {
-            Charge::Allowed { payload, now } => Ok(self.allowed(payload, now, cost, spot.client().get())),
+        let spot = self.map.locate(guard, client);
+        match self.map.charge(spot, self.time.now(), cost) {
+            Charge::Allowed { payload, now } => Ok(self.allowed(payload, now, cost, client.get())),
             Charge::Refused { payload, now } => Err(self.limited(payload, now, cost)),
-            Charge::Full => self.decide_full(spot.guard(), now, cost),
+            Charge::Full { now } => self.decide_full(now, cost),
         }
     }
 
@@ -272,9 +281,8 @@ impl<A: Algorithm, C: Clock, S: BuildHasher> Core<A, C, S> {
 
     /// A cost of nothing, or of more than there can ever be.
     #[cold]
-    fn decide_unchargeable(&self, spot: Spot<'_>, now: u64, cost: u64) -> Result<Allowed, Denied> {
-        let (payload, now) = self.map.peek(spot, now);
-        let snapshot = self.map.algorithm().snapshot(payload, now, cost);
+    fn decide_unchargeable(&self, client: Fingerprint, cost: u64) -> Result<Allowed, Denied> {
+        let Status { snapshot } = self.peek(client, cost);
         match cost {
             0 => Ok(Allowed { snapshot, receipt: Receipt::NOTHING }),
             _ => Err(Denied { snapshot, cost, reason: Reason::Never }),
@@ -283,21 +291,21 @@ impl<A: Algorithm, C: Clock, S: BuildHasher> Core<A, C, S> {
 
     /// A new client for which there is no room.
     #[cold]
-    fn decide_full(&self, guard: &Guard, now: u64, cost: u64) -> Result<Allowed, Denied> {
+    fn decide_full(&self, now: u64, cost: u64) -> Result<Allowed, Denied> {
         /// The limiter looks for places less than a millisecond apart.
         const LEAST_WAIT: u64 = 1_000_000;
         let algorithm = self.map.algorithm();
         let shared = match self.when_full {
-            WhenFull::Deny => Charge::Full,
+            WhenFull::Deny => Charge::Full { now },
             WhenFull::Allow => {
                 return Ok(Allowed { snapshot: algorithm.snapshot_of_new(now, cost), receipt: Receipt::NOTHING });
             }
-            WhenFull::Shared => self.map.charge_shared(guard, now, cost),
+            WhenFull::Shared => self.map.charge_shared(&self.map.pin(), now, cost),
         };
         match shared {
             Charge::Allowed { payload, now } => Ok(self.allowed(payload, now, cost, SHARED)),
             Charge::Refused { payload, now } => Err(self.limited(payload, now, cost)),
-            Charge::Full => {
+            Charge::Full { now } => {
                 // By the time that a client which has used everything is idle, all are.
                 let wait = algorithm.longest_idle().max(LEAST_WAIT);
                 Err(Denied { snapshot: Snapshot::no_room(algorithm.limit(), wait, now), cost, reason: Reason::Full })

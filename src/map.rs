@@ -65,7 +65,10 @@ pub enum Charge {
         now: u64,
     },
     /// The client is new, and as many live ones as may be are held.
-    Full,
+    Full {
+        /// The instant of the decision.
+        now: u64,
+    },
 }
 
 /// Where a client is looked for first. Valid under its guard, also when the map has moved on since.
@@ -78,15 +81,10 @@ pub struct Spot<'g> {
     home: &'g Line,
 }
 
-impl<'g> Spot<'g> {
+impl Spot<'_> {
     #[inline]
     pub(crate) fn client(&self) -> Fingerprint {
         self.client
-    }
-
-    /// The guard under which whatever is found here may be read.
-    pub(crate) fn guard(&self) -> &'g Guard {
-        self.guard
     }
 }
 
@@ -164,7 +162,7 @@ impl<A: Algorithm> Map<A> {
     #[inline(always)]
     pub fn charge(&self, spot: Spot<'_>, now: u64, cost: u64) -> Charge {
         let step = |payload, now| Step::charge(&self.algorithm, payload, now, cost);
-        self.update(spot, now, Absent::Claim, step).unwrap_or(Charge::Full)
+        self.update(spot, now, Absent::Claim, step).unwrap_or(Charge::Full { now })
     }
 
     /// Takes `cost` tokens from the word that all clients without a place share; [`Charge::Full`] if there is none.
@@ -172,7 +170,7 @@ impl<A: Algorithm> Map<A> {
         let step = |payload| Step::charge(&self.algorithm, payload, now, cost);
         self.shared
             .as_ref()
-            .map_or(Charge::Full, |word| word.apply::<A, _>(&Pointees::under(guard), step).never_frozen())
+            .map_or(Charge::Full { now }, |word| word.apply::<A, _>(&Pointees::under(guard), step).never_frozen())
     }
 
     /// Undoes a charge; returns the tokens put back.
@@ -229,10 +227,9 @@ impl<A: Algorithm> Map<A> {
     #[inline(always)]
     fn update<R>(&self, spot: Spot<'_>, now: u64, absent: Absent, step: impl Fn(u64, u64) -> Step<R>) -> Option<R> {
         let Spot { guard, client, table, home } = spot;
-        if !table.is_due(now)
+        if table.is_quiet(now)
             && let Some(slot) = home.find(client).or_else(|| table.find_beyond(home, client))
         {
-            let now = now.max(table.birth().floor);
             let step = |payload| step(self.or_shared(guard, payload, absent), now);
             if let Applied::Done(outcome) = slot.word.apply::<A, _>(&Pointees::under(guard), step) {
                 return Some(outcome);

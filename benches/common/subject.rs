@@ -2,6 +2,7 @@
 
 use super::keys::{Key, Keys};
 use super::limits::Limits;
+use super::peers::bare::Bare;
 use super::peers::{direct, governor, maps, mutexes, tollgate};
 
 /// A limiter under test.
@@ -65,14 +66,35 @@ pub const FLURRY: &str = "word in flurry";
 pub const MUTEX: &str = "Mutex<HashMap>";
 pub const SHARDED: &str = "sharded mutex";
 pub const RWLOCK: &str = "RwLock<HashMap<Mutex>>";
+pub const BARE_CHECK: &str = "bare: pin, hash, clock, CAS";
+pub const BARE_SESSION: &str = "bare: hash, clock, CAS";
+pub const BARE_CHECK_MANY: &str = "bare: hash, CAS";
+pub const BARE_GATE: &str = "bare: clock, CAS";
 
 /// Where subjects are not given the same limits, or do not do the same.
 pub const NOTES: &str = "Where a gate's limit refills once a day, ratelock's does so once a second, its slowest rate that \
-                         is not none. leaky-bucket unfair reads no clock while it has permits.";
+                         is not none. leaky-bucket unfair reads no clock while it has permits. The bare rows limit nobody: they are \
+                         what a check is made of at the least.";
 
 /// Whether a subject is this crate's.
 pub fn is_ours(name: &str) -> bool {
     name.starts_with("tollgate")
+}
+
+/// What a subject of this crate cannot do without, as a subject that does only that.
+pub fn bare(name: &str) -> Option<&'static str> {
+    match name {
+        CHECK => Some(BARE_CHECK),
+        SESSION => Some(BARE_SESSION),
+        CHECK_MANY => Some(BARE_CHECK_MANY),
+        GATE => Some(BARE_GATE),
+        _ => None,
+    }
+}
+
+/// Whether a subject is one of the lower bounds, and no limiter.
+pub fn is_bare(name: &str) -> bool {
+    name.starts_with("bare")
 }
 
 /// Those who limit each client on its own, a check at a time.
@@ -113,4 +135,18 @@ pub fn direct() -> Vec<Contender<()>> {
         Contender { name: LEAKY_BUCKET, make: |limits| Box::new(direct::LeakyBucket::fair(limits)) },
         Contender { name: LEAKY_BUCKET_UNFAIR, make: |limits| Box::new(direct::LeakyBucket::unfair(limits)) },
     ]
+}
+
+/// The lower bounds of what this crate does for each of a few clients.
+pub fn bare_keyed<K: Key>() -> Vec<Contender<K>> {
+    vec![
+        Contender { name: BARE_CHECK, make: |limits| Box::new(Bare::<true, true>::new(limits)) },
+        Contender { name: BARE_SESSION, make: |limits| Box::new(Bare::<false, true>::new(limits)) },
+        Contender { name: BARE_CHECK_MANY, make: |limits| Box::new(Bare::<false, false>::new(limits)) },
+    ]
+}
+
+/// The lower bound of a gate.
+pub fn bare_direct() -> Vec<Contender<()>> {
+    vec![Contender { name: BARE_GATE, make: |limits| Box::new(Bare::<false, true>::new(limits)) }]
 }

@@ -4,7 +4,7 @@ use crate::common::output::{short, threads, time};
 use crate::common::records::Records;
 use crate::common::rounds::{TIME, doubt};
 use crate::common::subject::{
-    CHECK, CHECK_MANY, GATE, GOVERNOR, GOVERNOR_DIRECT, MUTEX, RATELIMIT, RATELOCK, SESSION, is_ours,
+    CHECK, CHECK_MANY, GATE, GOVERNOR, GOVERNOR_DIRECT, MUTEX, RATELIMIT, RATELOCK, SESSION, bare, is_bare, is_ours,
 };
 use crate::common::tables::*;
 use crate::common::workload::{Answer, Clients, EIGHT_MILLION, ONE, ONE_MILLION, THOUSAND, Workload};
@@ -146,8 +146,15 @@ impl Faster {
             let doubt = [doubt(ours), doubt(theirs)].concat();
             (theirs.value / ours.value, if doubt.is_empty() { "" } else { "~" })
         });
+        // Where the target is missed, what no code of ours could be above.
+        let bound =
+            bare(self.ours).and_then(find).zip(find(self.theirs)).map(|(bare, theirs)| theirs.value / bare.value);
         let workload = format!("{}: {}", with_threads(&workload, self.threads), self.ours);
-        at_least(workload, self.theirs.to_owned(), self.least, ratio)
+        let mut outcome = at_least(workload, self.theirs.to_owned(), self.least, ratio);
+        if let (Some(false), Some(bound)) = (outcome.met, bound) {
+            outcome.measured += &format!(" (bare {bound:.2})");
+        }
+        outcome
     }
 }
 
@@ -216,6 +223,10 @@ struct Worst {
     ratio: f64,
 }
 
+fn is_peer(subject: &str) -> bool {
+    !is_ours(subject) && !is_bare(subject)
+}
+
 /// Everywhere where times are taken, the ones nearest to being faster first.
 fn all_ratios(figures: &Figures) -> Vec<Worst> {
     let mut all = Vec::new();
@@ -223,7 +234,7 @@ fn all_ratios(figures: &Figures) -> Vec<Worst> {
         for record in &records.0 {
             let value = |subject| records.value(&record.workload, record.threads, subject, measure);
             let ours = value(CHECK).or_else(|| value(GATE));
-            if let Some(ours) = ours.filter(|_| record.measure == measure && !is_ours(&record.subject)) {
+            if let Some(ours) = ours.filter(|_| record.measure == measure && is_peer(&record.subject)) {
                 let place = format!("{}: {}", with_threads(&record.workload, record.threads), record.subject);
                 all.push(Worst { place, ratio: record.value / ours });
             }

@@ -158,7 +158,7 @@ pub fn charge_under<A: Algorithm>(guard: &Guard, map: &Map<A>, client: Fingerpri
     match map.charge(map.locate(guard, client), now, 1) {
         Charge::Allowed { .. } => true,
         Charge::Refused { .. } => false,
-        Charge::Full => panic!("no place"),
+        Charge::Full { .. } => panic!("no place"),
     }
 }
 
@@ -169,7 +169,7 @@ pub fn charge_until<A: Algorithm>(map: &Map<A>, algorithm: A, now: u64) -> Optio
     match map.charge(map.locate(&guard, client(0)), now, 1) {
         Charge::Allowed { payload, now } => Some(now + algorithm.reset_after(payload, now)),
         Charge::Refused { .. } => None,
-        Charge::Full => panic!("no place"),
+        Charge::Full { .. } => panic!("no place"),
     }
 }
 

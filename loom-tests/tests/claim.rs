@@ -99,7 +99,7 @@ fn a_full_map_refuses_new_clients_and_keeps_the_old() {
         let map = full_map();
         let (a, b) = (map.clone(), map.clone());
         let (stranger, known) = race(move || charge_any(&a, 2, NOW), move || charge(&b, client(0), NOW));
-        assert_eq!((stranger, known), (Charge::Full, true));
+        assert_eq!((stranger, known), (Charge::Full { now: NOW }, true));
         assert_eq!(map.len(), 2);
         assert_eq!((drain(&map, client(0), NOW), drain(&map, client(1), NOW)), (0, 1));
     });

@@ -415,6 +415,6 @@ fn claims_that_run_while_the_new_table_fills_leave_room_for_the_old_clients() {
         assert!(placed);
         settle(&map, 3);
         assert!((0..3).all(|n| !charge(&map, client(n), NOW)), "charged before");
-        assert_eq!(map.charge(map.locate(&map.pin(), client(3)), NOW, 1), Charge::Full);
+        assert_eq!(map.charge(map.locate(&map.pin(), client(3)), NOW, 1), Charge::Full { now: NOW });
     });
 }

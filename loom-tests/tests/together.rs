@@ -38,7 +38,7 @@ impl Part for Token {
         match self.map.charge(self.map.locate(&guard, client(self.client)), NOW, cost) {
             Charge::Allowed { payload, now } => Ok(Charged::of(&bucket(BURST), payload, now, cost)),
             Charge::Refused { .. } => Err(()),
-            Charge::Full => panic!("no place"),
+            Charge::Full { .. } => panic!("no place"),
         }
     }
 

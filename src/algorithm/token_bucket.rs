@@ -109,9 +109,18 @@ impl TokenBucket {
     /// V(now) - capacity: the word of a bucket that is just full. At least 1, so that no transition writes 0.
     #[inline]
     fn full(&self, now: u64) -> u64 {
+        if now > self.horizon {
+            return self.full_at_last();
+        }
         // The shift is by 64, less what the instant is raised by beforehand: below the horizon that fits, since V does.
-        let raised = now.min(self.horizon) << (64 - self.scale.shift);
+        let raised = now << (64 - self.scale.shift);
         1 + ((u128::from(raised) * u128::from(self.scale.multiplier)) >> 64) as u64
+    }
+
+    /// The same from the horizon on. Apart, so that before it nothing has to wait for a comparison.
+    #[cold]
+    fn full_at_last(&self) -> u64 {
+        self.full(self.horizon)
     }
 
     /// The first instant at which V - capacity reaches `word`.

@@ -2,11 +2,11 @@
 //!
 //! # Reading
 //!
-//! A tick of the counter becomes nanoseconds by one multiplication, plus `lead`, which makes up for
-//! what the counter has lost against `Instant`. It always loses: its scale is set slow by more than
-//! an operating system bends `Instant` to slew it, so a comparison only ever has to move time
-//! forward, and no reading steps back for it. One comparison each half millisecond, by whichever
-//! thread reads the clock next, keeps the readings within about 0.3 µs of `Instant`.
+//! A tick of the counter becomes nanoseconds by one multiplication, plus `lead`: where time stood at
+//! the start, and what the counter has lost against `Instant` since. It always loses: its scale is
+//! set slow by more than an operating system bends `Instant` to slew it, so a comparison only ever
+//! has to move time forward, and no reading steps back for it. One comparison each half millisecond,
+//! by whichever thread reads the clock next, keeps the readings within about 0.3 µs of `Instant`.
 //!
 //! # Comparing
 //!
@@ -102,13 +102,11 @@ impl Sample {
 pub struct Tsc {
     /// The tick from which the scale applies.
     start_tick: u64,
-    /// The reading at `start_tick`, in nanoseconds.
-    start_nanos: u64,
-    /// Nanoseconds per tick, times 2³²: less than one, so for counters of 1 GHz or more.
-    scale: u32,
+    /// Nanoseconds per tick, times 2⁶⁴: less than one, so for counters of 1 GHz or more.
+    scale: u64,
     /// [`INTERVAL`] in ticks.
     interval: u64,
-    /// Nanoseconds added to all readings.
+    /// Nanoseconds added to what the counter makes of the ticks since `start_tick`.
     lead: AtomicU64,
     /// The latest tick that a successful comparison began with, or [`PARTED`].
     synced: AtomicU64,
@@ -123,15 +121,13 @@ impl Tsc {
     pub fn calibrated(first: Sample, last: Sample) -> Option<Self> {
         let ticks = u128::from(last.tick.checked_sub(first.tick)?);
         let nanos = u128::from(last.nanos.checked_sub(first.nanos)?);
-        // Neither product overflows: 64 + 32 + 20 bits, and 64 + 20.
-        let scale = ((nanos << 32) * (1_000_000 - DRAG_PPM)).checked_div(ticks * 1_000_000)?;
+        let scale = (nanos << 64).checked_div(ticks)? / 1_000_000 * (1_000_000 - DRAG_PPM);
         let interval = (ticks * u128::from(INTERVAL)).checked_div(nanos)?;
         Some(Self {
             start_tick: last.tick,
-            start_nanos: last.nanos,
-            scale: u32::try_from(scale).ok()?,
+            scale: u64::try_from(scale).ok()?,
             interval: u64::try_from(interval).ok()?,
-            lead: AtomicU64::new(0),
+            lead: AtomicU64::new(last.nanos),
             synced: AtomicU64::new(last.tick),
             floor: AtomicU64::new(0),
         })
@@ -147,9 +143,9 @@ impl Tsc {
         // Acquires the lead that was raised before `synced` was published. On x86-64 it costs
         // nothing.
         let synced = self.synced.load(Ordering::Acquire);
-        // No tick is past `PARTED`.
+        // No tick is past `PARTED`, and `synced` is never before the start.
         if before > synced && before - synced < self.interval {
-            self.nanos(before, self.lead.load(Ordering::Relaxed))
+            self.scaled(before - self.start_tick).saturating_add(self.lead.load(Ordering::Relaxed))
         } else {
             self.compare(before, synced, tick, instant)
         }
@@ -224,16 +220,14 @@ impl Tsc {
     }
 
     /// The reading at `tick` with a given lead; ticks before the start count as the start.
-    #[inline]
     fn nanos(&self, tick: u64, lead: u64) -> u64 {
-        self.start_nanos.saturating_add(self.scaled(tick.saturating_sub(self.start_tick))).saturating_add(lead)
+        self.scaled(tick.saturating_sub(self.start_tick)).saturating_add(lead)
     }
 
     /// The nanoseconds that so many ticks take.
     #[inline]
     fn scaled(&self, ticks: u64) -> u64 {
-        // 64 + 32 bits less 32, so nothing is cut off.
-        ((u128::from(ticks) * u128::from(self.scale)) >> 32) as u64
+        ((u128::from(ticks) * u128::from(self.scale)) >> 64) as u64
     }
 }
 
@@ -257,7 +251,7 @@ mod tests {
     fn tsc() -> Tsc {
         let first = Sample { tick: START.tick - 2 * MS * RATE, nanos: 0 };
         let last = Sample { tick: START.tick, nanos: 2 * MS };
-        Tsc { start_nanos: START.nanos, ..Tsc::calibrated(first, last).unwrap() }
+        Tsc { lead: AtomicU64::new(START.nanos), ..Tsc::calibrated(first, last).unwrap() }
     }
 
     fn is_parted(tsc: &Tsc) -> bool {
@@ -574,9 +568,9 @@ mod tests {
 
     #[test]
     fn time_stands_still_at_its_end() {
-        let tsc = Tsc { start_nanos: u64::MAX - 5 * MS, ..tsc() };
+        let tsc = Tsc { lead: AtomicU64::new(u64::MAX - 5 * MS), ..tsc() };
         let world = World::new();
-        world.nanos.set(tsc.start_nanos);
+        world.nanos.set(u64::MAX - 5 * MS);
         let mut last = 0;
         for _ in 0..1_000 {
             world.jump(MS / 100 * RATE);
@@ -593,7 +587,7 @@ mod tests {
 
     #[test]
     fn a_floor_past_the_end_of_time_is_the_end() {
-        let tsc = Tsc { start_nanos: u64::MAX - MS, ..tsc() };
+        let tsc = Tsc { lead: AtomicU64::new(u64::MAX - MS), ..tsc() };
         assert_eq!(tsc.read(|| 0, || u64::MAX - MS + 5), u64::MAX);
         assert!(is_parted(&tsc));
     }

@@ -105,8 +105,10 @@ impl Line {
     /// A client's slot, if it has one in this line. Where in the line cannot be predicted, so there is no branch on it.
     #[inline]
     pub(crate) fn find(&self, client: Fingerprint) -> Option<&Slot> {
-        let mine = self.0.iter().enumerate().fold(0, |mine, (i, slot)| mine | u32::from(slot.is(client)) << i);
-        (mine != 0).then(|| &self.0[mine.trailing_zeros() as usize % SLOTS])
+        // No more than one slot is the client's, so the sum is its index; or 0, which goes for the first and for none.
+        let index: usize = (1..SLOTS).map(|i| i * usize::from(self.0[i].is(client))).sum();
+        let slot = &self.0[index % SLOTS];
+        slot.is(client).then_some(slot)
     }
 }
 

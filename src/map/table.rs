@@ -97,6 +97,13 @@ impl Table {
         cfg!(tollgate_stress) || now >= self.due_at.load(Ordering::Relaxed)
     }
 
+    /// Whether a call at `now` has nothing to do here but its own: the table is not due, nor is the instant before its
+    /// floor.
+    #[inline]
+    pub(super) fn is_quiet(&self, now: u64) -> bool {
+        !self.is_due(now) && now >= self.birth().floor
+    }
+
     pub(super) fn slots(&self) -> usize {
         self.lines.len() * SLOTS
     }

@@ -330,10 +330,9 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     },
     Mutation {
         name: "map: the floor is forgotten by those who start at the root",
-        file: MAP,
-        text: r#"            let now = now.max(table.birth().floor);
-            let step"#,
-        with: r#"            let step"#,
+        file: TABLE,
+        text: r#"!self.is_due(now) && now >= self.birth().floor"#,
+        with: r#"!self.is_due(now)"#,
         models: &["migration::a_floor_never_goes_back"],
     },
     Mutation {
