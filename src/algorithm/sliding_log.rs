@@ -24,7 +24,7 @@
 //!
 //! What was replaced may be used again when no guard of its time is left: an idle [`Session`](crate::Session) holds back all
 //! that is replaced meanwhile. Each thread that admits keeps up to 128 KiB of memory for its next logs, and while it calls no
-//! more up to 128 KiB of logs that it has replaced, which count as held.
+//! more up to 128 KiB of logs that it has replaced. These count as held, and what it has freed may for up to 4 KiB.
 
 mod cache;
 mod ledger;

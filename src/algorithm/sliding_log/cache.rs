@@ -12,11 +12,12 @@ use crate::epoch::{Epoch, Guard};
 use std::cell::RefCell;
 use std::ptr;
 
-/// Words of logs that may be in limbo: 128 KiB. That is twice as much as there is while the epoch moves on. What is
-/// replaced while it stands still is freed by whoever moves it.
+/// Words of logs that may be in limbo: 128 KiB, more than there are while the epoch moves on. What is replaced while it
+/// stands still is freed by whoever moves it.
 const MOST: usize = 1 << 14;
 
-/// After so many words of replaced logs the epoch is asked to move on: 16 KiB.
+/// After so many words of replaced logs the epoch is asked to move on: 16 KiB. Asking has a price, and so has memory that
+/// was written to so long ago that the processor's cache has lost it.
 const ASK_EVERY: usize = 1 << 11;
 
 struct Cache {
