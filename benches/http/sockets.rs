@@ -7,7 +7,8 @@
 //!
 //! Beside requests per second stands the processor time that a server's thread took for a request, as Linux counts it. What
 //! else runs on the machine lengthens a round and not that time, so it tells small differences when rounds do not.
-//! So does the time of the client's thread: where it is as long, both hold up a round.
+//! The client's thread has a column of its own: only where it takes less than the server does the throughput tell of the
+//! server.
 //!
 //! The last rows are no layers of limits, but lower bounds: what axum takes for a layer that does nothing, for one that makes
 //! the body another type, as any layer does whose own answers come beside the service's, and for one that makes a check
