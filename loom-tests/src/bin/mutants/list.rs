@@ -668,8 +668,8 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "fixed: a window in which all was given back is idle at once",
         file: FIXED,
-        text: r#"self.used(payload, instant) == 0 && payload >> self.bits <= self.windows.number(instant)"#,
-        with: r#"self.used(payload, instant) == 0"#,
+        text: r#"            0 => self.windows.start(payload >> self.bits),"#,
+        with: r#"            0 => 0,"#,
         models: &["windows::a_late_clock_drops_no_fixed_window_that_has_begun"],
     },
     Mutation {
@@ -689,8 +689,10 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "counter: the next window begins a nanosecond early",
         file: COUNTER,
-        text: r#"if elapsed < self.windows.period {"#,
-        with: r#"if elapsed + 1 < self.windows.period {"#,
+        text: r#"if elapsed < self.windows.period {
+            counts"#,
+        with: r#"if elapsed + 1 < self.windows.period {
+            counts"#,
         models: &["windows::calls_meet_at_the_last_place_of_a_sliding_counter"],
     },
     Mutation {
@@ -717,8 +719,8 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "counter: a window in which all was given back is idle at once",
         file: COUNTER,
-        text: r#"self.at(payload, instant).number == 0 && payload >> (2 * self.bits) <= self.windows.number(instant)"#,
-        with: r#"self.at(payload, instant).number == 0"#,
+        text: r#"(0, 0) => 0,"#,
+        with: r#"(0, 0) => return 0,"#,
         models: &["windows::a_late_clock_drops_no_sliding_counters_window_that_has_begun"],
     },
     Mutation {
