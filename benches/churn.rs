@@ -28,9 +28,12 @@ const LIVE_FOR: Duration = Duration::from_millis(50);
 /// A subject that is told to forget is told so not before so many new clients.
 const SWEEP_AFTER: usize = 100_000;
 
-fn contenders(form: Form) -> Vec<Contender<u64>> {
+fn contenders(form: Form, workload: &str) -> Vec<Contender<u64>> {
     let mut contenders = subject::keyed();
     contenders.retain(|contender| form != Form::Short || [CHECK, GOVERNOR].contains(&contender.name));
+    if workload == GROWING {
+        contenders.push(subject::bare_growth());
+    }
     contenders
 }
 
@@ -70,7 +73,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut draw = Draw::unlike_before();
     let mut records = Vec::new();
     for workload in [GROWING, CHURNING] {
-        let contenders = contenders(form);
+        let contenders = contenders(form, workload);
         let mut turns: Vec<_> = (0..contenders.len()).map(|place| (place, Vec::new(), 0)).collect();
         for round in 1..=rounds {
             progress.step(&format!("{workload}, round {round} of {rounds}"));

@@ -71,6 +71,10 @@ pub const BARE_SESSION: &str = "bare: hash, clock, CAS";
 pub const BARE_CHECK_MANY: &str = "bare: hash, CAS";
 pub const BARE_GATE: &str = "bare: clock, CAS";
 
+/// Slots for some thousand clients, and for 8 million.
+const FEW_SLOTS: usize = 1 << 12;
+const MANY_SLOTS: usize = 1 << 24;
+
 /// Where subjects are not given the same limits, or do not do the same.
 pub const NOTES: &str = "Where a gate's limit refills once a day, ratelock's does so once a second, its slowest rate that \
                          is not none. leaky-bucket unfair reads no clock while it has permits. The bare rows limit nobody: they are \
@@ -140,13 +144,18 @@ pub fn direct() -> Vec<Contender<()>> {
 /// The lower bounds of what this crate does for each of a few clients.
 pub fn bare_keyed<K: Key>() -> Vec<Contender<K>> {
     vec![
-        Contender { name: BARE_CHECK, make: |limits| Box::new(Bare::<true, true>::new(limits)) },
-        Contender { name: BARE_SESSION, make: |limits| Box::new(Bare::<false, true>::new(limits)) },
-        Contender { name: BARE_CHECK_MANY, make: |limits| Box::new(Bare::<false, false>::new(limits)) },
+        Contender { name: BARE_CHECK, make: |_| Box::new(Bare::<true, true>::new(FEW_SLOTS)) },
+        Contender { name: BARE_SESSION, make: |_| Box::new(Bare::<false, true>::new(FEW_SLOTS)) },
+        Contender { name: BARE_CHECK_MANY, make: |_| Box::new(Bare::<false, false>::new(FEW_SLOTS)) },
     ]
+}
+
+/// The lower bound of a check by each of 8 million clients: in a table that never grows, but holds them from the start.
+pub fn bare_growth<K: Key>() -> Contender<K> {
+    Contender { name: BARE_CHECK, make: |_| Box::new(Bare::<true, true>::new(MANY_SLOTS)) }
 }
 
 /// The lower bound of a gate.
 pub fn bare_direct() -> Vec<Contender<()>> {
-    vec![Contender { name: BARE_GATE, make: |limits| Box::new(Bare::<false, true>::new(limits)) }]
+    vec![Contender { name: BARE_GATE, make: |_| Box::new(Bare::<false, true>::new(1)) }]
 }

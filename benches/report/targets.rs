@@ -4,7 +4,8 @@ use crate::common::output::{short, threads, time};
 use crate::common::records::Records;
 use crate::common::rounds::{TIME, doubt};
 use crate::common::subject::{
-    CHECK, CHECK_MANY, GATE, GOVERNOR, GOVERNOR_DIRECT, MUTEX, RATELIMIT, RATELOCK, SESSION, bare, is_bare, is_ours,
+    BARE_CHECK, CHECK, CHECK_MANY, GATE, GOVERNOR, GOVERNOR_DIRECT, MUTEX, RATELIMIT, RATELOCK, SESSION, bare, is_bare,
+    is_ours,
 };
 use crate::common::tables::*;
 use crate::common::workload::{Answer, Clients, EIGHT_MILLION, ONE, ONE_MILLION, THOUSAND, Workload};
@@ -36,6 +37,14 @@ impl Outcome {
             Some(false) => "missed",
             None => "not measured",
         }
+    }
+
+    /// Where the target is missed, with the ratio beside it that the bare parts of a check would have.
+    fn beside(mut self, bare: Option<f64>) -> Self {
+        if let (Some(false), Some(bare)) = (self.met, bare) {
+            self.measured += &format!(" (bare: {bare:.2})");
+        }
+        self
     }
 }
 
@@ -146,22 +155,19 @@ impl Faster {
             let doubt = [doubt(ours), doubt(theirs)].concat();
             (theirs.value / ours.value, if doubt.is_empty() { "" } else { "~" })
         });
-        // Where the target is missed, what no code of ours could be above.
-        let bound =
-            bare(self.ours).and_then(find).zip(find(self.theirs)).map(|(bare, theirs)| theirs.value / bare.value);
         let workload = format!("{}: {}", with_threads(&workload, self.threads), self.ours);
-        let mut outcome = at_least(workload, self.theirs.to_owned(), self.least, ratio);
-        if let (Some(false), Some(bound)) = (outcome.met, bound) {
-            outcome.measured += &format!(" (bare {bound:.2})");
-        }
-        outcome
+        let outcome = at_least(workload, self.theirs.to_owned(), self.least, ratio);
+        outcome.beside(
+            bare(self.ours).and_then(find).zip(find(self.theirs)).map(|(bare, theirs)| theirs.value / bare.value),
+        )
     }
 }
 
 fn growth(records: &Records) -> Outcome {
     let value = |subject| records.value(GROWING, 1, subject, PER_KEY);
     let ratio = value(CHECK).zip(value(GOVERNOR)).map(|(ours, theirs)| (theirs / ours, ""));
-    at_least(format!("new key, {GROWING}"), GOVERNOR.to_owned(), GROWTH, ratio)
+    let bare = value(BARE_CHECK).zip(value(GOVERNOR)).map(|(bare, theirs)| theirs / bare);
+    at_least(format!("new key, {GROWING}"), GOVERNOR.to_owned(), GROWTH, ratio).beside(bare)
 }
 
 fn tails(records: &Records, workload: &str) -> [Outcome; 2] {
