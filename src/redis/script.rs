@@ -16,8 +16,8 @@
 //! limit, a, b, c (named by the algorithm) and algorithm; what to do, and the mark of the charge to return. A charge's mark
 //! is the second number of a token bucket's or a log's state, and the start of a window.
 //!
-//! The answer is whether all was taken or how much was put back, the time, and for each limit whether the cost fits, and x,
-//! y and z after it. Numbers are whole and below 2^53, up to which a double holds each.
+//! The answer is one string of such numbers too, which both sides have at less cost than an array: whether all was taken or
+//! how much was put back, the time, and for each limit whether the cost fits, and x, y and z after it. Numbers are whole and below 2^53, up to which a double holds each.
 
 use super::rule::Algorithm;
 use redis::Script;
@@ -80,7 +80,7 @@ impl Source {
             "{SINGLE}local tag = {tag}\n{CLOCK}{READ}{look}\
              if fits then\n{take}{keep}{TTL}{WRITE}\
              elseif {HAS_NO_END} then\n{keep}{TTL}{EXPIRE}end\n\
-             local one = fits and 1 or 0\nreturn {{ one, now, one, x, y, z }}\n"
+             local one = fits and 1 or 0\nreturn struct.pack('<dddddd', one, now, one, x, y, z)\n"
         ))
     }
 

@@ -9,7 +9,7 @@ use super::rule::{LAST, Rule, State};
 use super::script;
 use super::stats::{Count, Counters, Stats};
 use crate::Clock;
-use redis::{ErrorKind, FromRedisValue, RedisError, RedisResult, ServerErrorKind};
+use redis::{ErrorKind, RedisError, RedisResult, ServerErrorKind, Value};
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -195,7 +195,7 @@ impl Shared {
         if loaded {
             self.counters.count(Count::Reloads);
         }
-        decode(value, parts).map_err(|error| trouble_of(&error))
+        decode(&value, parts).map_err(|error| trouble_of(&error))
     }
 
     /// The numbers that a script gets: see [`script`].
@@ -234,15 +234,20 @@ impl Shared {
     }
 }
 
-fn decode(value: redis::Value, parts: &[Part<'_>]) -> RedisResult<Reply> {
-    let numbers: Vec<u64> = FromRedisValue::from_redis_value(value)?;
-    let (chunks, rest) = numbers.get(2..).unwrap_or_default().as_chunks::<4>();
-    match numbers[..] {
-        [result, now, ..] if chunks.len() == parts.len() && rest.is_empty() => {
-            let part = |(&[fits, x, y, z], part): (&[u64; 4], &Part<'_>)| (fits == 1, part.rule.state([x, y, z]));
-            Ok(Reply { result, now, parts: chunks.iter().zip(parts).map(part).collect() })
+/// The numbers that a script answers: see [`script`].
+fn decode(value: &Value, parts: &[Part<'_>]) -> RedisResult<Reply> {
+    let unexpected = || RedisError::from((ErrorKind::UnexpectedReturnType, "an answer of another kind or length"));
+    let Value::BulkString(bytes) = value else { return Err(unexpected()) };
+    let number = |bytes: &[u8; 8]| f64::from_le_bytes(*bytes) as u64;
+    match bytes.as_chunks::<8>() {
+        ([result, now, rest @ ..], []) if rest.len() == 4 * parts.len() => {
+            let part = |(&[fits, x, y, z], part): (&[[u8; 8]; 4], &Part<'_>)| {
+                (number(&fits) == 1, part.rule.state([&x, &y, &z].map(number)))
+            };
+            let parts = rest.as_chunks::<4>().0.iter().zip(parts).map(part).collect();
+            Ok(Reply { result: number(result), now: number(now), parts })
         }
-        _ => Err((ErrorKind::UnexpectedReturnType, "an answer of another length").into()),
+        _ => Err(unexpected()),
     }
 }
 

@@ -26,9 +26,9 @@ else
   for i = 1, #limits do repair(limits[i]) end
 end
 
-local reply = { result, now }
+local reply = { struct.pack('<dd', result, now) }
 for i = 1, #limits do
-  local it, place = limits[i], 4 * i - 1
-  reply[place], reply[place + 1], reply[place + 2], reply[place + 3] = it.fits and 1 or 0, it.x, it.y, it.z
+  local it = limits[i]
+  reply[i + 1] = struct.pack('<dddd', it.fits and 1 or 0, it.x, it.y, it.z)
 end
-return reply
+return table.concat(reply)

@@ -1,8 +1,7 @@
 local value = call('GET', key)
 local found, x, y, z, fits
 if value then
-  if #value ~= 33 or string.byte(value) ~= tag then
-    error('a key holds something else than the state of this limit')
-  end
-  found, x, y, z = struct.unpack('<dddd', value, 2)
+  local kind
+  if #value == 33 then kind, found, x, y, z = struct.unpack('<Bdddd', value) end
+  if kind ~= tag then error('a key holds something else than the state of this limit') end
 end
