@@ -88,8 +88,9 @@ impl Link {
     ) -> RedisResult<Answer> {
         let (mut connection, answered) = self.connection()?;
         let evaluate = |name: &str, script: &str| {
-            let mut command = redis::cmd(name);
-            command.arg(script).arg(keys.len());
+            let size = script.len() + argument.len() + keys.clone().map(str::len).sum::<usize>() + 32;
+            let mut command = Cmd::with_capacity(4 + keys.len(), size);
+            command.arg(name).arg(script).arg(keys.len());
             keys.clone().for_each(|key| {
                 command.arg(key);
             });
