@@ -23,7 +23,7 @@ const EXACT: u64 = 1 << 53;
 pub(super) const LAST: u64 = 1 << 52;
 
 /// The longest window, as two follow an instant.
-const LONGEST: u64 = 1 << 51;
+pub(super) const LONGEST: u64 = 1 << 51;
 
 /// The most events of a log, as in-process.
 const MOST_EVENTS: u64 = 1 << 16;

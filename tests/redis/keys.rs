@@ -170,6 +170,9 @@ fn setups_that_cannot_work_are_errors() {
     assert_eq!(Store::at("redis://127.0.0.1/").prefix("{x}").open().unwrap_err(), SetupError::Name("{x}".to_owned()));
     let zero = Store::at("redis://127.0.0.1/").budget(Duration::ZERO).open().unwrap_err();
     assert!(zero.to_string().starts_with("the budget of a decision is zero"), "{zero}");
+    let grace = |grace| Store::at("redis://127.0.0.1/").grace(grace).open().map(drop);
+    assert_eq!(grace(Duration::MAX), Err(SetupError::GraceTooLong(Duration::MAX)));
+    assert_eq!(grace(Duration::from_micros(1 << 51)), Ok(()));
     let bucket = |quota| SharedLimiter::token_bucket("api", quota).build(&store).map(drop);
     let quota = Quota::per_day(1).burst(52_125);
     assert_eq!(bucket(quota), Err(SetupError::BurstTooLarge { quota, most: 52_124 }));
