@@ -70,10 +70,8 @@ impl Bench {
     }
 
     /// Makes every client known, and live for long.
-    fn known(&self, subject: impl Subject<u64> + 'static, calls: u64) -> Box<dyn Subject<u64>> {
-        for key in 0..self.clients {
-            (0..calls).for_each(|_| assert!(subject.check(&key)));
-        }
+    fn known(&self, subject: impl Subject<u64> + 'static) -> Box<dyn Subject<u64>> {
+        assert!((0..self.clients).all(|client| subject.check(&client)));
         Box::new(subject)
     }
 
@@ -127,18 +125,17 @@ impl Bench {
         let counter = Limiter::sliding_counter(windows).build().expect("limits that fit");
         progress.detail(&format!("{}: fills the limiters", self.name));
         let numbers = [
-            (TOKEN_BUCKET, self.known(Single(bucket), 1)),
-            (FIXED_WINDOW, self.known(Single(fixed), 1)),
-            (SLIDING_COUNTER, self.known(Single(counter), 1)),
+            (TOKEN_BUCKET, self.known(Single(bucket))),
+            (FIXED_WINDOW, self.known(Single(fixed))),
+            (SLIDING_COUNTER, self.known(Single(counter))),
         ];
         let filled = self.prefilled();
         let mut records = Vec::new();
         for threads in [1, 2] {
             progress.step(&format!("{}, {}", self.name, output::threads(threads)));
-            let log = match &filled {
-                Some(log) => Some((log.clone(), Duration::ZERO)),
-                None if self.clients <= FEW => Some(self.half_full(threads)),
-                None => None,
+            let (log, window) = match &filled {
+                Some(log) => (log.clone(), Duration::ZERO),
+                None => self.half_full(threads),
             };
             let events = RefCell::new(Vec::new());
             let numbers = numbers.iter().map(|(name, subject)| Entrant {
@@ -149,32 +146,28 @@ impl Bench {
                 before: Box::new(|| {}),
                 after: Box::new(|| {}),
             });
-            let logs = log.iter().map(|(log, window)| {
-                let (subject, events) = (Single(log.clone()), &events);
-                Entrant {
-                    name: SLIDING_LOG,
-                    run: Box::new(move |checks, bursts, number| self.run(&subject, threads, checks, bursts, number)),
-                    before: Box::new(move || self.load(log, threads, 2 * *window)),
-                    after: Box::new(move || events.borrow_mut().push(self.events(log))),
-                }
-            });
-            let entrants = numbers.chain(logs).collect();
+            let subject = Single(log.clone());
+            let logs = Entrant {
+                name: SLIDING_LOG,
+                run: Box::new(|checks, bursts, number| self.run(&subject, threads, checks, bursts, number)),
+                before: Box::new(|| self.load(&log, threads, 2 * window)),
+                after: Box::new(|| events.borrow_mut().push(self.events(&log))),
+            };
+            let entrants = numbers.chain([logs]).collect();
             records.extend(interleave(&self.name, Pace::of(self.form, threads), entrants, progress, draw));
-            if log.is_some() {
-                records.push(Record::median(&self.name, threads, SLIDING_LOG, EVENTS, &mut events.take()));
-            }
+            records.push(Record::median(&self.name, threads, SLIDING_LOG, EVENTS, &mut events.take()));
         }
         records
     }
 
-    /// Where there are many clients: a limiter whose logs are half full, and stay so. It takes too long for the short form.
+    /// Where there are many clients: a limiter whose logs are half full, and stay so.
     fn prefilled(&self) -> Option<Limiter<SlidingLog>> {
-        if self.clients <= FEW || self.form == Form::Short {
-            return None;
-        }
-        let log = Self::log(LONG);
-        self.known(Single(log.clone()), LOG_EVENTS as u64);
-        Some(log)
+        (self.clients > FEW).then(|| {
+            let log = Self::log(LONG);
+            // One call of each client, that costs as many events.
+            assert!((0..self.clients).all(|client| log.check_n(&client, LOG_EVENTS as u64).is_ok()));
+            log
+        })
     }
 }
 

@@ -18,11 +18,14 @@ mod testing;
 mod token_bucket;
 mod windows;
 
+use crate::epoch::Guard;
 use crate::error::BuildError;
 use crate::quota::Quota;
 
 pub use fixed_window::FixedWindow;
 pub use sliding_counter::SlidingCounter;
+#[cfg(tollgate_loom)]
+pub use sliding_log::Limbo;
 pub use sliding_log::SlidingLog;
 pub use token_bucket::TokenBucket;
 pub use windows::Anchor;
@@ -118,10 +121,15 @@ pub trait Algorithm: Answers + Copy + std::fmt::Debug + Send + Sync + 'static + 
     /// The payload came from a transition, nobody will read it any more, and it is freed only once.
     unsafe fn free(_payload: u64) {}
 
-    /// Whether a payload, read under a guard, points to so much memory that it should be freed as soon as may be.
-    fn is_large(_payload: u64) -> bool {
-        false
-    }
+    /// Frees what a payload points to once no guard of today is left, under which others may be reading it.
+    ///
+    /// # Safety
+    ///
+    /// The payload came from a transition, nobody reaches it under a later guard, and it is retired only once.
+    unsafe fn retire(_payload: u64, _guard: &Guard) {}
+
+    /// Frees what the calling thread has retired, as far as that may be, and asks the epoch for the rest.
+    fn reclaim(_guard: &Guard) {}
 
     /// Bytes that payloads point to, those included that cannot be freed yet.
     fn bytes(&self) -> usize {

@@ -38,9 +38,9 @@ impl Allowed {
     /// a part of a token counted as one.
     ///
     /// At most the cost comes back, less what has refilled since; of windows only while the one that was charged lasts; to
-    /// a log the call's own events. So no client ever gets more over any stretch of time than its quota allows. Returns 0
-    /// once nothing of the charge counts any more, if the limiter is gone, and for a client that
-    /// [`WhenFull::Allow`](crate::WhenFull::Allow) let pass.
+    /// a log the call's own events. So no client ever gets more over any stretch of time than its quota allows, unless it
+    /// was reset meanwhile. Returns 0 once nothing of the charge counts any more, if the limiter is gone, and for a client
+    /// that [`WhenFull::Allow`](crate::WhenFull::Allow) let pass.
     pub fn give_back(self) -> u64 {
         self.receipt.give_back(self.snapshot.charged())
     }

@@ -114,6 +114,9 @@ impl<A: Algorithm, C: Clock> Gate<A, C> {
     }
 
     /// Makes the whole limit available again. Returns whether there was less.
+    ///
+    /// What was taken before is forgiven by that already. A call from before that is given back all the same may put back
+    /// what others have taken since.
     pub fn reset(&self) -> bool {
         let core = &*self.core;
         core.put_back(|payload| Some((core.algorithm.reset(payload, core.time.now())?, 1))) > 0
@@ -127,6 +130,7 @@ impl<A: Algorithm, C: Clock> Gate<A, C> {
 
     /// Bytes held.
     pub fn memory_bytes(&self) -> usize {
+        self.core.reclaim();
         size_of::<Core<A, C>>() + self.core.algorithm.bytes()
     }
 
@@ -150,6 +154,13 @@ impl<A: Algorithm, C> Core<A, C> {
     #[inline]
     fn guard(&self) -> Option<Guard> {
         A::POINTS.then(|| self.epoch.pin())
+    }
+
+    /// Frees what this thread has retired, as far as that may be.
+    fn reclaim(&self) {
+        if let Some(guard) = self.guard() {
+            A::reclaim(&guard);
+        }
     }
 
     #[inline]
@@ -204,6 +215,7 @@ impl<A: Algorithm, C> Drop for Core<A, C> {
     fn drop(&mut self) {
         // SAFETY: nobody else has the gate, so nobody reads the payload or has it any more.
         unsafe { A::free(self.word.take()) };
+        self.reclaim();
         self.algorithm.close();
     }
 }

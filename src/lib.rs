@@ -68,7 +68,7 @@ pub use {
 #[cfg(tollgate_loom)]
 #[allow(missing_docs)]
 pub mod model {
-    pub use crate::algorithm::{Charged, Snapshot, sealed::Sealed};
+    pub use crate::algorithm::{Charged, Limbo, Snapshot, sealed::Sealed};
     pub use crate::all_or_nothing::{Part, take_all};
     pub use crate::clock::timeline::Timeline;
     pub use crate::clock::tsc::{Sample, Tsc};

@@ -165,6 +165,9 @@ impl<A: Algorithm, C: Clock, S: BuildHasher + Send + Sync + 'static> Limiter<A, 
     }
 
     /// Gives a client its whole limit again. Returns whether it had less.
+    ///
+    /// What was taken before is forgiven by that already. A call from before that is given back all the same may put back
+    /// what others have taken since.
     pub fn reset<K: Hash + ?Sized>(&self, key: &K) -> bool {
         let core = &*self.core;
         core.map.reset(core.locate(&core.map.pin(), key), core.time.now())
@@ -199,7 +202,7 @@ impl<A: Algorithm, C: Clock, S: BuildHasher + Send + Sync + 'static> Limiter<A, 
         self.core.map.migrations()
     }
 
-    /// Bytes held: the tables, and what was retired and cannot be freed yet.
+    /// Bytes held: the tables, logs, and what was retired and not freed yet. It frees what this thread may free.
     pub fn memory_bytes(&self) -> usize {
         self.core.map.memory_bytes() + size_of::<Core<A, C, S>>() - size_of::<Map<A>>()
     }

@@ -155,9 +155,7 @@ impl<A: Algorithm> Map<A> {
     #[inline]
     pub(crate) fn freshen(&self, guard: &mut Guard) {
         guard.repin();
-        if A::POINTS {
-            guard.flush();
-        }
+        A::reclaim(guard);
     }
 
     /// Takes `cost` tokens, from 1 to the limit.
@@ -388,6 +386,7 @@ impl<A: Algorithm> Map<A> {
     /// Bytes held, what was retired and not yet freed included.
     pub fn memory_bytes(&self) -> usize {
         let guard = self.pin();
+        A::reclaim(&guard);
         let (root, next) = self.tables(&guard);
         let tables = root.bytes() + next.map_or(0, Table::bytes) + self.graveyard.bytes();
         size_of::<Self>() + tables + self.algorithm.bytes()
@@ -416,8 +415,8 @@ impl<A: Algorithm> Drop for Map<A> {
         if A::POINTS {
             self.free_pointees();
         }
-        self.algorithm.close();
         self.reclaim(&mut self.epoch.pin());
+        self.algorithm.close();
         let mut table = self.root.load(Ordering::Acquire);
         while !table.is_null() {
             // SAFETY: nobody else has the map. The root and what it is moving to were never retired, and all that was is

@@ -27,6 +27,18 @@ mod real {
         pub(crate) fn get(&self) -> T {
             self.0
         }
+
+        /// Copies values to the end of a list, in one piece.
+        #[inline]
+        pub(crate) fn append(list: &mut Vec<Self>, values: &[Self]) {
+            list.reserve(values.len());
+            let end = list.spare_capacity_mut().as_mut_ptr();
+            // SAFETY: there is room, the two do not overlap as one of them is borrowed exclusively, and values are `Copy`.
+            unsafe {
+                end.cast::<Self>().copy_from_nonoverlapping(values.as_ptr(), values.len());
+                list.set_len(list.len() + values.len());
+            }
+        }
     }
 }
 
@@ -54,6 +66,12 @@ mod model {
         pub fn get(&self) -> T {
             // SAFETY: the cell is never written after `new`.
             self.0.with(|inner| unsafe { *inner })
+        }
+    }
+
+    impl<T: Copy> Plain<T> {
+        pub fn append(list: &mut Vec<Self>, values: &[Self]) {
+            list.extend_from_slice(values);
         }
     }
 

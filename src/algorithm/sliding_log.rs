@@ -2,7 +2,8 @@
 //!
 //! The word points to a log, which is never changed once it is published: an admission writes a new one, with the
 //! events that still count and its own, and swings the word to it by the same CAS that every other algorithm uses. Whoever
-//! reads the old one under a guard goes on reading it; the epoch frees it afterwards. A refusal reads and writes nothing.
+//! reads the old one under a guard goes on reading it; its memory is used again afterwards, by the thread that replaced it.
+//! A refusal writes nothing.
 //!
 //! # What it guarantees
 //!
@@ -17,20 +18,28 @@
 //!
 //! # What it costs
 //!
-//! Eight bytes an event, and 24 a client that has any, beside the word, rounded up to 32; each thread that admits keeps up
-//! to 128 KiB for its next logs. An admission writes a log and copies the events that count, so its time grows with the
-//! limit; a limit may be at most 65,536. A log lies there until its client is charged
-//! again or forgotten, a window after its last event. What was replaced is freed when no guard of its time is left: an
-//! idle [`Session`](crate::Session) holds back all that is replaced meanwhile.
+//! Eight bytes an event, and 24 a client that has any, beside the word, rounded up to 32. An admission writes a log and
+//! copies the events that count, so its time grows with the limit; a limit may be at most 65,536. A log lies there until its
+//! client is charged again or forgotten, a window after its last event.
+//!
+//! What was replaced may be used again when no guard of its time is left: an idle [`Session`](crate::Session) holds back all
+//! that is replaced meanwhile. Each thread that admits keeps up to 128 KiB of memory for its next logs, and while it calls no
+//! more up to 128 KiB of logs that it has replaced. These count as held, and what it has freed may for up to 4 KiB.
 
+mod cache;
 mod ledger;
+mod limbo;
 mod log;
 mod spares;
 #[cfg(tollgate_loom)]
 mod witness;
 
+#[cfg(tollgate_loom)]
+pub use limbo::Limbo;
+
 use super::windows::limit_and_period;
 use super::{Algorithm, Answers, Any, Charged, Plan, Snapshot, sealed::Sealed};
+use crate::epoch::Guard;
 use crate::error::BuildError;
 use crate::sync::Plain;
 use ledger::Ledger;
@@ -38,9 +47,6 @@ use log::Log;
 
 /// The most events of a log, since an admission copies all that count.
 const MOST: u64 = 1 << 16;
-
-/// Logs of more bytes are freed as soon as the epoch allows, and not by the hundred.
-const LARGE: usize = 4096;
 
 /// The last instant, after 584 years. Time stands still there, so that the `u64` after it can mean "never".
 const HORIZON: u64 = u64::MAX - 1;
@@ -208,15 +214,22 @@ impl Algorithm for SlidingLog {
         unsafe { log::free(payload) }
     }
 
-    fn is_large(payload: u64) -> bool {
-        log::bytes(Self::read(payload).events.len()) > LARGE
+    unsafe fn retire(payload: u64, guard: &Guard) {
+        // SAFETY: the caller's promise.
+        unsafe { log::retire(payload, guard) }
+    }
+
+    fn reclaim(guard: &Guard) {
+        cache::reclaim(guard);
     }
 
     fn bytes(&self) -> usize {
+        cache::settle();
         self.ledger.bytes()
     }
 
     fn close(&self) {
+        cache::settle();
         self.ledger.close();
     }
 }

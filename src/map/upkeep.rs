@@ -129,6 +129,7 @@ impl<A: Algorithm> Map<A> {
     /// Frees what is retired, as far as no guard but this one holds it.
     pub(super) fn reclaim(&self, guard: &mut Guard) {
         const TRIES: usize = 8;
+        A::reclaim(guard);
         for _ in 0..TRIES {
             if self.graveyard.bytes() == 0 {
                 return;

@@ -88,14 +88,9 @@ impl<'g, A: Algorithm> Pointees<'g, A> {
             && payload != 0
             && let Some(guard) = self.guard
         {
-            let is_large = A::is_large(payload);
             // SAFETY: the caller took it out of the only word that held it, so nobody reaches it from now on, and nobody
             // else retires it.
-            unsafe { guard.retire(payload as *const (), move || A::free(payload)) };
-            // The epoch frees many at a time, which large ones should not wait for.
-            if is_large {
-                guard.flush();
-            }
+            unsafe { A::retire(payload, guard) };
         }
     }
 

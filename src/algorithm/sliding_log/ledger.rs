@@ -3,11 +3,72 @@
 //! A log may be freed after its limiter is gone, by whichever thread ends the epoch, so what it is struck off must
 //! outlive everything. Counting references on each admission would make one contended line of them. So a ledger is never
 //! freed, only handed on to a later limiter, once it is balanced: then no log knows it any more.
+//!
+//! Each thread has an [`Account`], so that it writes to a ledger seldom and not twice an admission.
 
 #[cfg(not(tollgate_loom))]
 pub(super) use real::Ledger;
+use std::mem::take;
+use std::ptr;
 #[cfg(tollgate_loom)]
 pub(super) use unkept::Ledger;
+
+/// Bytes that a thread may strike off late.
+const MOST_OWED: usize = 4096;
+
+/// What a thread has freed of one ledger's logs and not struck off yet, since it will soon write about as much.
+#[derive(Debug)]
+pub(super) struct Account {
+    ledger: Option<&'static Ledger>,
+    owed: usize,
+}
+
+impl Account {
+    pub(super) const fn new() -> Self {
+        Self { ledger: None, owed: 0 }
+    }
+
+    #[inline]
+    fn is_of(&self, ledger: &'static Ledger) -> bool {
+        self.ledger.is_some_and(|own| ptr::eq(own, ledger))
+    }
+
+    /// Counts a log that is written.
+    #[inline]
+    pub(super) fn add(&mut self, ledger: &'static Ledger, bytes: usize) {
+        if self.is_of(ledger) && self.owed >= bytes {
+            self.owed -= bytes;
+        } else {
+            ledger.add(bytes);
+        }
+    }
+
+    /// Strikes off a log that is freed, now or later.
+    #[inline]
+    pub(super) fn subtract(&mut self, ledger: &'static Ledger, bytes: usize) {
+        if !self.is_of(ledger) {
+            self.settle();
+            self.ledger = Some(ledger);
+        }
+        self.owed += bytes;
+        if self.owed > MOST_OWED {
+            self.settle();
+        }
+    }
+
+    /// Strikes off all that is owed.
+    pub(super) fn settle(&mut self) {
+        if let Some(ledger) = self.ledger {
+            ledger.subtract(take(&mut self.owed));
+        }
+    }
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        self.settle();
+    }
+}
 
 #[cfg(not(tollgate_loom))]
 mod real {

@@ -9,10 +9,12 @@
 //! The instant is the one as of which the log was written. It may be later than the last event, where later ones were taken
 //! back: nothing may be added at an earlier instant all the same, since events have been left out that count there.
 
+use super::cache;
 use super::ledger::Ledger;
-use super::spares::{self, Memory};
+use super::spares::{Memory, size};
 #[cfg(tollgate_loom)]
 use super::witness;
+use crate::epoch::Guard;
 use crate::sync::Plain;
 use std::iter::repeat_n;
 use std::mem::ManuallyDrop;
@@ -40,14 +42,13 @@ pub(super) struct Log<'a> {
 #[inline]
 pub(super) fn write(ledger: &'static Ledger, instant: u64, kept: [&[Plain<u64>]; 2], n: usize) -> u64 {
     let events = kept[0].len() + kept[1].len() + n;
-    let mut log = spares::take(HEADER + events);
+    let mut log = cache::take(ledger, size(HEADER + events));
     log.push(Plain::new(events as u64));
     log.push(Plain::new(ptr::from_ref(ledger).expose_provenance() as u64));
     log.push(Plain::new(instant));
-    log.extend_from_slice(kept[0]);
-    log.extend_from_slice(kept[1]);
+    Plain::append(&mut log, kept[0]);
+    Plain::append(&mut log, kept[1]);
     log.extend(repeat_n(instant, n).map(Plain::new));
-    ledger.add(bytes(events));
     let payload = ManuallyDrop::new(log).as_mut_ptr().expose_provenance() as u64 >> SHIFT;
     #[cfg(tollgate_loom)]
     witness::written(payload);
@@ -75,30 +76,50 @@ pub(super) unsafe fn read<'a>(payload: u64) -> Log<'a> {
     }
 }
 
+/// Lets go of a log that others may still be reading under guards of today.
+///
+/// # Safety
+///
+/// The payload comes from `write`, or is 0. Nobody reaches it any more under guards of tomorrow, and it is retired once.
+#[inline]
+pub(super) unsafe fn retire(payload: u64, guard: &Guard) {
+    // SAFETY: the caller's promise: so it is not freed yet.
+    let Log { events, .. } = unsafe { read(payload) };
+    if payload != UNWRITTEN {
+        // SAFETY: the caller's promise.
+        unsafe { cache::retire(payload, size(HEADER + events.len()), guard) };
+    }
+}
+
 /// Frees a log.
 ///
 /// # Safety
 ///
 /// As `read`, and nobody reads it any more.
 pub(super) unsafe fn free(payload: u64) {
-    if payload == UNWRITTEN {
-        return;
+    if payload != UNWRITTEN {
+        // SAFETY: the caller's promise.
+        let (ledger, memory) = unsafe { dissolve(payload) };
+        cache::keep(ledger, memory);
     }
+}
+
+/// The memory of a log that there is no more, and the ledger that it counts in.
+///
+/// # Safety
+///
+/// As `free`, and the payload is not 0.
+#[inline]
+pub(super) unsafe fn dissolve(payload: u64) -> (&'static Ledger, Memory) {
     #[cfg(tollgate_loom)]
     witness::freed(payload);
     let log = address(payload);
     // SAFETY: the caller's promise. It is the memory that `write` let go of, and ledgers are never freed.
     unsafe {
-        let events = (*log).get() as usize;
+        let words = HEADER + (*log).get() as usize;
         let ledger = &*ptr::with_exposed_provenance::<Ledger>((*log.add(1)).get() as usize);
-        ledger.subtract(bytes(events));
-        spares::keep(Memory::from_raw_parts(log, HEADER + events, spares::size(HEADER + events)));
+        (ledger, Memory::from_raw_parts(log, words, size(words)))
     }
-}
-
-/// Bytes that a log of so many events takes.
-pub(super) fn bytes(events: usize) -> usize {
-    spares::size(HEADER + events) * size_of::<u64>()
 }
 
 fn address(payload: u64) -> *mut Plain<u64> {

@@ -1,10 +1,6 @@
-//! Memory of freed logs, which each thread keeps for those that it writes next.
-//!
-//! An admission writes one log and lets go of another. The epoch frees them by the hundred, more than an allocator keeps at
-//! hand of one size, so that each would go the long way twice. A thread keeps no more than [`MOST`] words.
+//! Memory of freed logs, kept for those that are written next. Never more than [`MOST`] words.
 
 use crate::sync::Plain;
-use std::cell::RefCell;
 
 /// Memory of a log to be written: empty, and with room for exactly as much as was asked for, rounded up to a size.
 pub(super) type Memory = Vec<Plain<u64>>;
@@ -15,7 +11,7 @@ const STEP: usize = 4;
 /// Sizes of which some are kept: up to 2 KiB.
 const SIZES: usize = 64;
 
-/// Words that a thread keeps: 128 KiB.
+/// Words that are kept: 128 KiB.
 const MOST: usize = 1 << 14;
 
 /// The size of a log of so many words.
@@ -24,49 +20,90 @@ pub(super) fn size(words: usize) -> usize {
     words.next_multiple_of(STEP)
 }
 
-struct Spares {
+/// Whether memory of a size may be kept.
+#[inline]
+pub(super) fn is_kept(size: usize) -> bool {
+    size <= SIZES * STEP
+}
+
+#[derive(Debug)]
+pub(super) struct Spares {
     sizes: [Vec<Memory>; SIZES],
     words: usize,
 }
 
-thread_local! {
-    static SPARES: RefCell<Spares> = const { RefCell::new(Spares { sizes: [const { Vec::new() }; SIZES], words: 0 }) };
-}
-
 impl Spares {
-    fn of(&mut self, size: usize) -> Option<&mut Vec<Memory>> {
-        self.sizes.get_mut(size / STEP - 1)
+    pub(super) const fn new() -> Self {
+        Self { sizes: [const { Vec::new() }; SIZES], words: 0 }
+    }
+
+    /// Memory of a size, if there is some.
+    #[inline]
+    pub(super) fn take(&mut self, size: usize) -> Option<Memory> {
+        let memory = self.sizes.get_mut(size / STEP - 1)?.pop()?;
+        self.words -= size;
+        Some(memory)
+    }
+
+    /// Keeps memory, if its size may be.
+    #[inline]
+    pub(super) fn keep(&mut self, mut memory: Memory) {
+        let size = memory.capacity();
+        let Some(kept) = self.sizes.get_mut(size / STEP - 1) else { return };
+        memory.clear();
+        kept.push(memory);
+        self.words += size;
+        if self.words > MOST {
+            self.make_room();
+        }
+    }
+
+    /// Frees half of what is kept of the size of which there is most. So what nobody asks for any more goes.
+    #[cold]
+    fn make_room(&mut self) {
+        let most = self.sizes.iter_mut().zip(1..).max_by_key(|(kept, steps)| kept.len() * steps);
+        if let Some((kept, steps)) = most {
+            let left = kept.len() / 2;
+            self.words -= (kept.len() - left) * steps * STEP;
+            kept.truncate(left);
+        }
     }
 }
 
-/// Memory for so many words.
-#[inline]
-pub(super) fn take(words: usize) -> Memory {
-    let size = size(words);
-    // A thread that is ending has lost its spares.
-    let spare = SPARES.try_with(|spares| {
-        let mut spares = spares.borrow_mut();
-        let spare = spares.of(size)?.pop()?;
-        spares.words -= size;
-        Some(spare)
-    });
-    let memory = spare.ok().flatten().unwrap_or_else(|| Vec::with_capacity(size));
-    debug_assert_eq!(memory.capacity(), size);
-    memory
-}
+#[cfg(all(test, not(tollgate_loom)))]
+mod tests {
+    use super::*;
 
-/// Takes memory back that was taken.
-#[inline]
-pub(super) fn keep(mut memory: Memory) {
-    memory.clear();
-    let size = memory.capacity();
-    // If it is not kept, it is freed here.
-    let _ = SPARES.try_with(|spares| {
-        let mut spares = spares.borrow_mut();
-        let room = spares.words + size <= MOST;
-        if let Some(kept) = spares.of(size).filter(|_| room && cfg!(not(tollgate_loom))) {
-            kept.push(memory);
-            spares.words += size;
+    fn memory(size: usize) -> Memory {
+        let memory = Vec::with_capacity(size);
+        assert_eq!(memory.capacity(), size);
+        memory
+    }
+
+    #[test]
+    fn memory_comes_back_by_its_size() {
+        let mut spares = Spares::new();
+        for words in [1, 4, 5, 256, 257] {
+            let size = size(words);
+            assert!(spares.take(size).is_none());
+            spares.keep(memory(size));
+            let kept = spares.take(size).map(|memory| memory.capacity());
+            assert_eq!(kept, is_kept(size).then_some(size), "{words} words");
         }
-    });
+        assert_eq!(spares.words, 0);
+    }
+
+    #[test]
+    fn sizes_that_are_asked_for_no_more_make_room() {
+        let mut spares = Spares::new();
+        for size in [8, 256, 128, 4] {
+            for _ in 0..10_000 {
+                spares.keep(memory(size));
+                let held: usize = spares.sizes.iter().flatten().map(Vec::capacity).sum();
+                assert!(spares.words == held && held <= MOST, "{held} words");
+            }
+            let of_this = std::iter::from_fn(|| spares.take(size)).count() * size;
+            assert!(of_this >= MOST / 4, "{of_this} words of size {size}");
+        }
+    }
 }

@@ -102,6 +102,11 @@ fn any_plan() -> impl Strategy<Value = Plan> {
     })
 }
 
+/// What a log of so many events takes.
+fn bytes(events: usize) -> usize {
+    (24 + 8 * events).next_multiple_of(32)
+}
+
 proptest! {
     #[test]
     fn every_answer_is_that_of_the_list(plan in any_plan(), start in any_start(), events in calls(any_call())) {
@@ -111,7 +116,7 @@ proptest! {
         let held = match pair.client.word {
             0 => 0,
             // SAFETY: the pair holds the log.
-            word => log::bytes(unsafe { log::read(word) }.events.len()),
+            word => bytes(unsafe { log::read(word) }.events.len()),
         };
         prop_assert_eq!(pair.client.algorithm.bytes(), held);
     }
@@ -189,7 +194,7 @@ fn a_log_holds_at_most_65_536_events() {
     let log = pair.client.algorithm;
     let full = log.charge(0, 0, 65_536).unwrap();
     assert_eq!((log.remaining(full, 0), log.charge(full, 0, 1)), (0, None));
-    assert_eq!(log.bytes(), (24 + 8 * 65_536_usize).next_multiple_of(32));
+    assert_eq!(log.bytes(), bytes(65_536));
     // SAFETY: no word holds it.
     unsafe { SlidingLog::free(full) };
     assert_eq!(log.bytes(), 0);

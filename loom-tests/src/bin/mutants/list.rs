@@ -14,6 +14,7 @@ const TSC: &str = "src/clock/tsc.rs";
 const TIMELINE: &str = "src/clock/timeline.rs";
 const BUCKET: &str = "src/algorithm/token_bucket.rs";
 const LOG: &str = "src/algorithm/sliding_log.rs";
+const LIMBO: &str = "src/algorithm/sliding_log/limbo.rs";
 const WINDOWS: &str = "src/algorithm/windows.rs";
 const FIXED: &str = "src/algorithm/fixed_window.rs";
 const COUNTER: &str = "src/algorithm/sliding_counter.rs";
@@ -574,15 +575,15 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "log: an event counts a nanosecond too long",
         file: LOG,
-        text: r#"instant - event.get() >= self.window"#,
-        with: r#"instant - event.get() > self.window"#,
+        text: r#"instant - event.get() < self.window"#,
+        with: r#"instant - event.get() <= self.window"#,
         models: &["log::calls_meet_an_expiry"],
     },
     Mutation {
         name: "log: an event is forgotten a nanosecond early",
         file: LOG,
-        text: r#"instant - event.get() >= self.window"#,
-        with: r#"instant - event.get() + 1 >= self.window"#,
+        text: r#"instant - event.get() < self.window"#,
+        with: r#"instant - event.get() + 1 < self.window"#,
         models: &["log::calls_meet_an_expiry"],
     },
     Mutation {
@@ -595,16 +596,46 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "log: what was written at a later instant is not waited for",
         file: LOG,
-        text: r#"let instant = now.max(instant);"#,
-        with: r#"let instant = now.max(events.last().map_or(0, Plain::get)); let _ = instant;"#,
+        text: r#"now.min(HORIZON).max(instant)"#,
+        with: r#"{ let _ = instant; now.min(HORIZON).max(events.last().map_or(0, Plain::get)) }"#,
         models: &["log::a_call_whose_clock_is_late_finds_no_room_in_what_was_given_back"],
     },
     Mutation {
         name: "log: one from which all was taken back is idle at once",
         file: LOG,
-        text: r#"events.is_empty() && instant == now"#,
-        with: r#"{ let _ = instant; events.is_empty() }"#,
+        text: r#"events.last().map_or(instant, "#,
+        with: r#"events.last().map_or({ let _ = instant; 0 }, "#,
         models: &["log::a_call_whose_clock_is_late_meets_a_reset_and_the_drop_of_what_it_left"],
+    },
+    Mutation {
+        name: "limbo: a passage opens relaxed",
+        file: LIMBO,
+        text: r#"self.mark.0.fetch_max(self.last, Ordering::Release)"#,
+        with: r#"self.mark.0.fetch_max(self.last, Ordering::Relaxed)"#,
+        models: &["limbo::a_log_is_written_over_after_its_readers_are_done"],
+    },
+    Mutation {
+        name: "limbo: an open passage is seen relaxed",
+        file: LIMBO,
+        text: r#"self.mark.0.load(Ordering::Acquire)"#,
+        with: r#"self.mark.0.load(Ordering::Relaxed)"#,
+        models: &["limbo::a_log_is_written_over_after_its_readers_are_done"],
+    },
+    Mutation {
+        name: "limbo: an early passage that opens late takes back what the later one gave",
+        file: LIMBO,
+        text: r#"self.mark.0.fetch_max(self.last, Ordering::Release)"#,
+        with: r#"self.mark.0.store(self.last, Ordering::Release)"#,
+        models: &["limbo::a_log_is_written_over_after_its_readers_are_done"],
+    },
+    Mutation {
+        name: "limbo: a log is taken before its passage opens",
+        file: LIMBO,
+        text: r#"        if self.passed < self.first {
+            return None;"#,
+        with: r#"        if false {
+            return None;"#,
+        models: &["limbo::a_log_is_written_over_after_its_readers_are_done"],
     },
     Mutation {
         name: "fixed: a window ends a nanosecond late",
@@ -637,8 +668,8 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "fixed: a window in which all was given back is idle at once",
         file: FIXED,
-        text: r#"self.used(payload, instant) == 0 && payload >> self.bits <= self.windows.number(instant)"#,
-        with: r#"self.used(payload, instant) == 0"#,
+        text: r#"            0 => self.windows.start(payload >> self.bits),"#,
+        with: r#"            0 => 0,"#,
         models: &["windows::a_late_clock_drops_no_fixed_window_that_has_begun"],
     },
     Mutation {
@@ -658,8 +689,10 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "counter: the next window begins a nanosecond early",
         file: COUNTER,
-        text: r#"if elapsed < self.windows.period {"#,
-        with: r#"if elapsed + 1 < self.windows.period {"#,
+        text: r#"if elapsed < self.windows.period {
+            counts"#,
+        with: r#"if elapsed + 1 < self.windows.period {
+            counts"#,
         models: &["windows::calls_meet_at_the_last_place_of_a_sliding_counter"],
     },
     Mutation {
@@ -686,8 +719,8 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "counter: a window in which all was given back is idle at once",
         file: COUNTER,
-        text: r#"self.at(payload, instant).number == 0 && payload >> (2 * self.bits) <= self.windows.number(instant)"#,
-        with: r#"self.at(payload, instant).number == 0"#,
+        text: r#"(0, 0) => 0,"#,
+        with: r#"(0, 0) => return 0,"#,
         models: &["windows::a_late_clock_drops_no_sliding_counters_window_that_has_begun"],
     },
     Mutation {
