@@ -7,7 +7,7 @@ use super::limiter::{Core, SharedLimiter};
 use super::link::Address;
 use super::name::{self, Naming};
 use super::refusals::Refusals;
-use super::rule::Rule;
+use super::rule::{LONGEST, Rule};
 use super::store::{Shared, Store};
 use crate::{Anchor, Clock, FixedWindow, Quota, SlidingCounter, Windowed};
 use std::fmt;
@@ -114,6 +114,7 @@ impl StoreBuilder {
     /// - [`SetupError::Address`]: an address cannot be understood.
     /// - [`SetupError::Name`]: the prefix does not fit into a name.
     /// - [`SetupError::Zero`]: the budget, the failures or the pause are zero.
+    /// - [`SetupError::GraceTooLong`]: the grace is over 2^51 microseconds, about 71 years.
     pub fn open(self) -> Result<Store, SetupError> {
         let Self { address, prefix, naming, budget, failures, pause, clock, grace } = self;
         name::check(&prefix)?;
@@ -124,6 +125,10 @@ impl StoreBuilder {
         ];
         if let Some((what, _)) = zeros.into_iter().find(|&(_, zero)| zero) {
             return Err(SetupError::Zero(what));
+        }
+        // Added to the time that a key is needed, it stays exact.
+        if grace > Duration::from_micros(LONGEST) {
+            return Err(SetupError::GraceTooLong(grace));
         }
         Ok(Store::new(Shared {
             link: Store::link(address?),

@@ -14,6 +14,8 @@ pub enum SetupError {
     Address(String),
     /// The budget of a decision, or the breaker's pause, is zero.
     Zero(&'static str),
+    /// The time that keys are kept beyond need is over 2^51 microseconds, about 71 years.
+    GraceTooLong(Duration),
     /// The prefix or the name of a limit is empty, or has a brace, white space or a control character.
     Name(String),
     /// The quota's count, period or burst is zero.
@@ -57,6 +59,9 @@ impl fmt::Display for SetupError {
             Self::Address(error) => write!(f, "no address of a store: {error}: write redis://host:port/"),
             Self::Zero(what) => {
                 write!(f, "{what} is zero, so the store would never be asked: allow a few milliseconds")
+            }
+            Self::GraceTooLong(grace) => {
+                write!(f, "a grace of {grace:?} is over 71 years: a few times the difference of the clocks is enough")
             }
             Self::Name(name) => write!(
                 f,

@@ -227,7 +227,8 @@ impl Core {
     }
 
     async fn decide(&self, demand: Demand<'_>) -> Result<Allowed, Denied> {
-        let asked = self.local();
+        // Of use to the cache only.
+        let asked = if self.refusals.is_off() { 0 } else { self.local() };
         let charged = (1..=self.rule.limit).contains(&demand.cost);
         let part = Part { name: self.key_of(&demand), rule: &self.rule, cost: if charged { demand.cost } else { 0 } };
         let action = if charged { Action::Take } else { Action::Peek };

@@ -80,11 +80,21 @@ impl Link {
 
     /// Runs a script once. To be cut off by whoever calls: dropped before it was sent, it is not sent; dropped later, it
     /// may be carried out.
-    pub(super) async fn run(&self, script: &Source, keys: &[String], args: &[Vec<u8>]) -> RedisResult<Answer> {
+    pub(super) async fn run<'a>(
+        &self,
+        script: &Source,
+        keys: impl ExactSizeIterator<Item = &'a str> + Clone,
+        argument: &[u8],
+    ) -> RedisResult<Answer> {
         let (mut connection, answered) = self.connection()?;
         let evaluate = |name: &str, script: &str| {
-            let mut command = redis::cmd(name);
-            command.arg(script).arg(keys.len()).arg(keys).arg(args);
+            let size = script.len() + argument.len() + keys.clone().map(str::len).sum::<usize>() + 32;
+            let mut command = Cmd::with_capacity(4 + keys.len(), size);
+            command.arg(name).arg(script).arg(keys.len());
+            keys.clone().for_each(|key| {
+                command.arg(key);
+            });
+            command.arg(argument);
             command
         };
         let mut answer = connection.send(&evaluate("EVALSHA", &script.hash)).await;

@@ -18,10 +18,9 @@
 //! secret if one is given. Without one, whoever can read the store can try out likely keys.
 
 use super::error::SetupError;
-use std::fmt::Write;
 
 /// The version of keys and of what they hold.
-const VERSION: u32 = 1;
+const VERSION: &str = "1";
 
 /// Separates this use of the hash from all others.
 const CONTEXT: &str = "tollgate 2026-12-01 names of clients in a shared store";
@@ -64,15 +63,14 @@ impl Naming {
     /// The name of a client's key.
     pub(super) fn name(&self, prefix: &str, limit: &str, letter: &str, client: &[u8], tag: Option<&[u8]>) -> String {
         let mut name = String::with_capacity(prefix.len() + limit.len() + 80);
-        // Writing to a string cannot fail.
-        let _ = write!(name, "{prefix}:{VERSION}:{{");
+        [prefix, ":", VERSION, ":{"].into_iter().for_each(|part| name.push_str(part));
         self.write(&mut name, tag.unwrap_or(client));
         name.push('}');
         if tag.is_some() {
             name.push(':');
             self.write(&mut name, client);
         }
-        let _ = write!(name, ":{limit}:{letter}");
+        [":", limit, ":", letter].into_iter().for_each(|part| name.push_str(part));
         name
     }
 }

@@ -23,7 +23,7 @@ const EXACT: u64 = 1 << 53;
 pub(super) const LAST: u64 = 1 << 52;
 
 /// The longest window, as two follow an instant.
-const LONGEST: u64 = 1 << 51;
+pub(super) const LONGEST: u64 = 1 << 51;
 
 /// The most events of a log, as in-process.
 const MOST_EVENTS: u64 = 1 << 16;
@@ -37,7 +37,19 @@ pub(super) enum Algorithm {
 }
 
 impl Algorithm {
-    /// Its letter in key names and scripts.
+    pub(super) const ALL: [Self; 4] = [Self::TokenBucket, Self::FixedWindow, Self::SlidingCounter, Self::SlidingLog];
+
+    /// Its place in [`ALL`](Self::ALL).
+    pub(super) fn index(self) -> usize {
+        self as usize
+    }
+
+    /// Its number in scripts, and the first byte of what they store: none that a text starts with.
+    pub(super) fn number(self) -> u8 {
+        self as u8 + 1
+    }
+
+    /// Its letter in key names.
     pub(super) fn letter(self) -> &'static str {
         match self {
             Self::TokenBucket => "t",

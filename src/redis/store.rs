@@ -6,10 +6,10 @@ use super::error::{SetupError, StoreError, Trouble};
 use super::link::{Address, Answer, Link};
 use super::name::Naming;
 use super::rule::{LAST, Rule, State};
-use super::script::script;
+use super::script;
 use super::stats::{Count, Counters, Stats};
 use crate::Clock;
-use redis::{ErrorKind, FromRedisValue, RedisError, RedisResult, ServerErrorKind};
+use redis::{ErrorKind, RedisError, RedisResult, ServerErrorKind, Value};
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -182,37 +182,42 @@ impl Shared {
         if time.is_some_and(|time| time > LAST) {
             return Err(StoreError::new(Trouble::Other, "the time that is passed to it lies past the year 2112"));
         }
-        let script = script(parts.iter().map(|part| part.rule.algorithm()));
-        let keys: Vec<String> = parts.iter().map(|part| part.name.clone()).collect();
+        let script = match (action, parts) {
+            (Action::Take, [part]) => script::single(part.rule.algorithm()),
+            _ => script::several(parts.iter().map(|part| part.rule.algorithm())),
+        };
+        let keys = parts.iter().map(|part| &*part.name);
         let Answer { value, loaded } = self
             .link
-            .run(script, &keys, &self.arguments(action, time, parts))
+            .run(script, keys, &self.argument(action, time, parts))
             .await
             .map_err(|error| trouble_of(&error))?;
         if loaded {
             self.counters.count(Count::Reloads);
         }
-        decode(value, parts).map_err(|error| trouble_of(&error))
+        decode(&value, parts).map_err(|error| trouble_of(&error))
     }
 
-    fn arguments(&self, action: Action, time: Option<u64>, parts: &[Part<'_>]) -> Vec<Vec<u8>> {
-        let number = |number: u64| number.to_string().into_bytes();
+    /// The numbers that a script gets: see [`script`].
+    fn argument(&self, action: Action, time: Option<u64>, parts: &[Part<'_>]) -> Vec<u8> {
         let (action, mark) = match action {
-            Action::Take => ("take", 0),
-            Action::Peek => ("peek", 0),
-            Action::Refund => ("refund", 0),
-            Action::Return(mark) => ("return", mark),
-            Action::Reset => ("reset", 0),
+            Action::Take => (0, 0),
+            Action::Peek => (1, 0),
+            Action::Refund => (2, 0),
+            Action::Return(mark) => (3, mark),
+            Action::Reset => (4, 0),
         };
-        let time = time.map_or_else(Vec::new, number);
-        let grace = u64::try_from(self.grace.as_millis()).unwrap_or(u64::MAX);
-        let mut arguments = vec![action.into(), time, number(grace), number(mark)];
-        for part in parts {
-            arguments.push(part.rule.algorithm().letter().into());
-            arguments.extend([part.cost, part.rule.limit].map(number));
-            arguments.extend(part.rule.numbers().map(number));
+        let mut argument = Vec::with_capacity(8 * (4 + 6 * parts.len()));
+        let mut push = |number: f64| argument.extend_from_slice(&number.to_le_bytes());
+        push(time.map_or(-1.0, |time| time as f64));
+        push(self.grace.as_millis() as f64);
+        for Part { rule, cost, .. } in parts {
+            let [a, b, c] = rule.numbers();
+            let numbers = [*cost, rule.limit, a, b, c, rule.algorithm().number().into()];
+            numbers.into_iter().for_each(|number| push(number as f64));
         }
-        arguments
+        [action, mark].into_iter().for_each(|number| push(number as f64));
+        argument
     }
 
     /// The time since the Unix epoch as this process knows it, in microseconds.
@@ -229,15 +234,20 @@ impl Shared {
     }
 }
 
-fn decode(value: redis::Value, parts: &[Part<'_>]) -> RedisResult<Reply> {
-    let numbers: Vec<u64> = FromRedisValue::from_redis_value(value)?;
-    let (chunks, rest) = numbers.get(2..).unwrap_or_default().as_chunks::<4>();
-    match numbers[..] {
-        [result, now, ..] if chunks.len() == parts.len() && rest.is_empty() => {
-            let part = |(&[fits, x, y, z], part): (&[u64; 4], &Part<'_>)| (fits == 1, part.rule.state([x, y, z]));
-            Ok(Reply { result, now, parts: chunks.iter().zip(parts).map(part).collect() })
+/// The numbers that a script answers: see [`script`].
+fn decode(value: &Value, parts: &[Part<'_>]) -> RedisResult<Reply> {
+    let unexpected = || RedisError::from((ErrorKind::UnexpectedReturnType, "an answer of another kind or length"));
+    let Value::BulkString(bytes) = value else { return Err(unexpected()) };
+    let number = |bytes: &[u8; 8]| f64::from_le_bytes(*bytes) as u64;
+    match bytes.as_chunks::<8>() {
+        ([result, now, rest @ ..], []) if rest.len() == 4 * parts.len() => {
+            let part = |(&[fits, x, y, z], part): (&[[u8; 8]; 4], &Part<'_>)| {
+                (number(&fits) == 1, part.rule.state([&x, &y, &z].map(number)))
+            };
+            let parts = rest.as_chunks::<4>().0.iter().zip(parts).map(part).collect();
+            Ok(Reply { result: number(result), now: number(now), parts })
         }
-        _ => Err((ErrorKind::UnexpectedReturnType, "an answer of another length").into()),
+        _ => Err(unexpected()),
     }
 }
 

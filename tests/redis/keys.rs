@@ -3,8 +3,8 @@
 use crate::server::RedisServer;
 use std::thread;
 use std::time::{Duration, Instant};
-use tollgate::Quota;
 use tollgate::redis::{SetupError, SharedLimiter, Store, StoreBuilder, Trouble};
+use tollgate::{Quota, Reason};
 
 /// One of each algorithm.
 fn each(store: &Store, quota: Quota) -> [SharedLimiter; 4] {
@@ -148,10 +148,16 @@ async fn a_key_of_somebody_else_is_an_error() {
     let server = RedisServer::start();
     let store = patient(&server).readable_keys().open().unwrap();
     let limiter = SharedLimiter::token_bucket("api", Quota::per_hour(2)).build(&store).unwrap();
-    let () = server.run("SET tollgate:1:{alice}:api:t nonsense");
-    let error = limiter.peek("alice").await.unwrap_err();
-    assert_eq!(error.trouble(), Trouble::Other);
-    assert!(error.to_string().contains("a key holds something else than the state of this limit"), "{error}");
+    // The second is as long as a state.
+    for text in ["nonsense", "d41d8cd98f00b204e9800998ecf8427ef"] {
+        let () = server.run(&format!("SET tollgate:1:{{alice}}:api:t {text}"));
+        let error = limiter.peek("alice").await.unwrap_err();
+        assert_eq!(error.trouble(), Trouble::Other);
+        assert!(error.to_string().contains("a key holds something else than the state of this limit"), "{error}");
+        // Nor is it written over.
+        assert_eq!(limiter.check("alice").await.unwrap_err().reason(), Reason::Unavailable);
+        assert_eq!(server.run::<String>("GET tollgate:1:{alice}:api:t"), text);
+    }
     let () = server.run("RPUSH tollgate:1:{bob}:api:t 1");
     assert!(limiter.peek("bob").await.unwrap_err().to_string().contains("WRONGTYPE"));
 }
@@ -164,6 +170,9 @@ fn setups_that_cannot_work_are_errors() {
     assert_eq!(Store::at("redis://127.0.0.1/").prefix("{x}").open().unwrap_err(), SetupError::Name("{x}".to_owned()));
     let zero = Store::at("redis://127.0.0.1/").budget(Duration::ZERO).open().unwrap_err();
     assert!(zero.to_string().starts_with("the budget of a decision is zero"), "{zero}");
+    let grace = |grace| Store::at("redis://127.0.0.1/").grace(grace).open().map(drop);
+    assert_eq!(grace(Duration::MAX), Err(SetupError::GraceTooLong(Duration::MAX)));
+    assert_eq!(grace(Duration::from_micros(1 << 51)), Ok(()));
     let bucket = |quota| SharedLimiter::token_bucket("api", quota).build(&store).map(drop);
     let quota = Quota::per_day(1).burst(52_125);
     assert_eq!(bucket(quota), Err(SetupError::BurstTooLarge { quota, most: 52_124 }));

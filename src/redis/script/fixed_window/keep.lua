@@ -1,0 +1,1 @@
+local keep = y + a - now

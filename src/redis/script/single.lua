@@ -1,0 +1,2 @@
+local now, grace, cost, limit, a, b, c = struct.unpack('<ddddddd', ARGV[1])
+local key = KEYS[1]

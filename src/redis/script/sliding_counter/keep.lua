@@ -1,0 +1,1 @@
+local keep = z + a + a - now
