@@ -17,7 +17,8 @@
 //! is the second number of a token bucket's or a log's state, and the start of a window.
 //!
 //! The answer is one string of such numbers too, which both sides have at less cost than an array: whether all was taken or
-//! how much was put back, the time, and for each limit whether the cost fits, and x, y and z after it. Numbers are whole and below 2^53, up to which a double holds each.
+//! how much was put back, the time, and for each limit whether the cost fits, and x, y and z after it. Numbers are whole
+//! and below 2^53, up to which a double holds each.
 
 use super::rule::Algorithm;
 use redis::Script;
