@@ -81,7 +81,7 @@ pub struct Answer {
     pub(super) place: usize,
     pub(super) policy: Cow<'static, str>,
     pub(super) shadow: bool,
-    /// In whole seconds: of a type without padding, that could be copied together with half of what is next to it.
+    /// In whole seconds, as it is told. A `Duration` has padding, and would be copied together with half of its neighbour.
     pub(super) window: u64,
     /// A hash that tells clients apart, where they are to be.
     pub(super) partition: Option<u64>,

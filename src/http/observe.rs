@@ -10,14 +10,14 @@ use crate::Reason;
 /// What a policy's answer counts as.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(not(feature = "metrics"), allow(dead_code))]
-enum Outcome {
+enum CountedAs {
     Allowed,
     Refused,
     Never,
     ShadowRefused,
 }
 
-impl Outcome {
+impl CountedAs {
     fn of(answer: &Answer) -> Self {
         match answer.reason() {
             None => Self::Allowed,
@@ -48,7 +48,7 @@ impl Meter {
     #[cfg_attr(not(all(feature = "metrics", feature = "tracing")), allow(unused_variables))]
     #[inline]
     pub(super) fn report(&self, answer: &Answer, client: Option<&Client>) {
-        let outcome = Outcome::of(answer);
+        let outcome = CountedAs::of(answer);
         #[cfg(feature = "metrics")]
         self.keys.count(outcome);
         #[cfg(feature = "tracing")]
@@ -65,10 +65,10 @@ impl Meter {
 }
 
 #[cfg(feature = "tracing")]
-fn log(outcome: Outcome, answer: &Answer, client: Option<&Client>) {
+fn log(outcome: CountedAs, answer: &Answer, client: Option<&Client>) {
     let Some(reason) = answer.reason() else { return };
     let message = match outcome {
-        Outcome::ShadowRefused => "request would have been refused",
+        CountedAs::ShadowRefused => "request would have been refused",
         _ => "request refused",
     };
     tracing::debug!(
@@ -83,7 +83,7 @@ fn log(outcome: Outcome, answer: &Answer, client: Option<&Client>) {
 
 #[cfg(feature = "metrics")]
 mod facade {
-    use super::Outcome;
+    use super::CountedAs;
     use metrics::{Key, KeyName, Label, Level, Metadata, SharedString, Unit};
 
     const REQUESTS: &str = "tollgate_requests_total";
@@ -114,7 +114,7 @@ mod facade {
         }
 
         /// Asks the recorder anew each time: it may be installed after the layer was built.
-        pub(super) fn count(&self, outcome: Outcome) {
+        pub(super) fn count(&self, outcome: CountedAs) {
             let key = &self.requests[outcome as usize];
             metrics::with_recorder(|recorder| recorder.register_counter(key, &METADATA).increment(1));
         }

@@ -52,15 +52,16 @@ pub(super) enum Verdict {
     Refused(Box<Response<Bytes>>),
 }
 
-/// A policy does not let in whom it does not know.
+/// Some policy in force refuses clients who are not known, and this one is not.
 struct NotKnown;
 
 /// One policy, and what goes with it.
 pub(super) struct Rule {
     pub(super) policy: Policy,
     pub(super) meter: Meter,
+    /// Whether it matters who the client is.
     by_client: bool,
-    /// In whole seconds.
+    /// The window that is stated, in whole seconds.
     window: u64,
 }
 

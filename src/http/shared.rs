@@ -102,8 +102,8 @@ where
             let verdict = match rules.before(&mut request, &mut asked) {
                 ControlFlow::Break(verdict) => verdict,
                 ControlFlow::Continue(()) => {
-                    let outcome = take(&asked).await;
-                    conclude(&rules, &mut request, &asked, outcome)
+                    let taken = take(&asked).await;
+                    conclude(&rules, &mut request, &asked, taken)
                 }
             };
             let after = match verdict {
@@ -125,28 +125,28 @@ where
     }
 }
 
-/// What the limits said.
-enum Outcome {
+/// What came of taking from the limits.
+enum Taken {
     /// All in force let it pass. In the order of the policies, with those in shadow.
-    Allowed(Vec<Result<Allowed, Denied>>),
-    /// One refused. By places among those asked, as far as they were asked.
-    Denied(Vec<(usize, Result<Status, Denied>)>, Option<Duration>),
+    All(Vec<Result<Allowed, Denied>>),
+    /// One refused. By places among those asked, as far as they were asked, and how long to wait.
+    Nothing(Vec<(usize, Result<Status, Denied>)>, Option<Duration>),
 }
 
-fn conclude<B>(rules: &Arc<Rules>, request: &mut Request<B>, asked: &Few<Asked<'_>>, outcome: Outcome) -> Verdict {
-    match outcome {
-        Outcome::Allowed(said) => {
+fn conclude<B>(rules: &Arc<Rules>, request: &mut Request<B>, asked: &Few<Asked<'_>>, taken: Taken) -> Verdict {
+    match taken {
+        Taken::All(said) => {
             let mut said = said.into_iter();
             rules.allow(request.extensions_mut(), answers(asked, |_| said.next()))
         }
-        Outcome::Denied(outcomes, wait) => {
+        Taken::Nothing(outcomes, wait) => {
             let of = |(place, outcome)| Some((asked.iter().nth(place)?, outcome));
             rules.deny(&Head::from(&*request), outcomes.into_iter().filter_map(of), wait)
         }
     }
 }
 
-async fn take(asked: &Few<Asked<'_>>) -> Outcome {
+async fn take(asked: &Few<Asked<'_>>) -> Taken {
     let places = |shared: bool| {
         let in_force = asked.iter().enumerate().filter(|(_, one)| one.is_enforced());
         in_force.filter(move |(_, one)| one.here().is_none() == shared).map(|(place, _)| place)
@@ -155,7 +155,7 @@ async fn take(asked: &Few<Asked<'_>>) -> Outcome {
         Ok(here) => here,
         Err(denied) => {
             let wait = denied.retry_after();
-            return Outcome::Denied(places(false).zip(denied.into_outcomes()).collect(), wait);
+            return Taken::Nothing(places(false).zip(denied.into_outcomes()).collect(), wait);
         }
     };
     let there = match take_shared(&enforced(asked).filter_map(shared).collect::<Vec<_>>()).await {
@@ -169,7 +169,7 @@ async fn take(asked: &Few<Asked<'_>>) -> Outcome {
             let here = places(false).zip(here.into_iter().map(given_back));
             let mut outcomes: Vec<_> = here.chain(places(true).zip(outcomes)).collect();
             outcomes.sort_by_key(|&(place, _)| place);
-            return Outcome::Denied(outcomes, wait);
+            return Taken::Nothing(outcomes, wait);
         }
     };
     let (mut here, mut there) = (here.into_iter(), there.into_iter());
@@ -184,7 +184,7 @@ async fn take(asked: &Few<Asked<'_>>) -> Outcome {
         };
         answers.extend(answer);
     }
-    Outcome::Allowed(answers)
+    Taken::All(answers)
 }
 
 type Refused = (Vec<Result<Status, Denied>>, Option<Duration>);

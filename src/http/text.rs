@@ -1,4 +1,5 @@
-//! Text of words and numbers, for refusals: they should take little time, as they are for whoever sends too much.
+//! Text of words and numbers, for headers and refusals: these should take little time, as most are for whoever sends too
+//! much.
 
 /// Adds to a text what `write!` would, in a fraction of its time.
 pub(super) trait Append {
