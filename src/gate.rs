@@ -128,7 +128,8 @@ impl<A: Algorithm, C: Clock> Gate<A, C> {
         Duration::from_nanos(self.core.algorithm.window())
     }
 
-    /// Bytes held.
+    /// Bytes held: the gate, its log if it has one, and logs that were replaced and not freed yet. It frees what this thread
+    /// may free.
     pub fn memory_bytes(&self) -> usize {
         self.core.reclaim();
         size_of::<Core<A, C>>() + self.core.algorithm.bytes()

@@ -4,7 +4,8 @@
 //!
 //! Layers, each knowing only those below: *algorithms* are pure functions on one 64-bit word; the *map* finds a client's
 //! word and updates it by CAS; the *faces* ([`Limiter`], [`Session`], [`Gate`]) read the clock, hash the key and pin the
-//! epoch; [`check_all`] charges several of them together; `http` puts them in front of services. `docs/design.md` in the repository explains the whole as questions and answers.
+//! epoch; [`check_all`] charges several of them together; `http` puts them in front of services; `redis` keeps the state of
+//! limits in a store. `docs/design.md` in the repository explains the whole as questions and answers.
 #![cfg_attr(
     tollgate_loom,
     allow(

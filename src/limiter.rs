@@ -202,7 +202,7 @@ impl<A: Algorithm, C: Clock, S: BuildHasher + Send + Sync + 'static> Limiter<A, 
         self.core.map.migrations()
     }
 
-    /// Bytes held: the tables, logs, and what was retired and not freed yet. It frees what this thread may free.
+    /// Bytes held: the tables, the logs, and what was retired and is not freed yet. It frees what this thread may free.
     pub fn memory_bytes(&self) -> usize {
         self.core.map.memory_bytes() + size_of::<Core<A, C, S>>() - size_of::<Map<A>>()
     }

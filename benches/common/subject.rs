@@ -77,8 +77,8 @@ const MANY_SLOTS: usize = 1 << 24;
 
 /// Where subjects are not given the same limits, or do not do the same.
 pub const NOTES: &str = "Where a gate's limit refills once a day, ratelock's does so once a second, its slowest rate that \
-                         is not none. leaky-bucket unfair reads no clock while it has permits. The bare rows limit nobody: they are \
-                         what a check is made of at the least.";
+                         is not none. leaky-bucket unfair reads no clock while it has permits. The bare rows limit \
+                         nobody: they are what a check is made of at the least.";
 
 /// Whether a subject is this crate's.
 pub fn is_ours(name: &str) -> bool {

@@ -24,7 +24,8 @@
 //!
 //! What was replaced may be used again when no guard of its time is left: an idle [`Session`](crate::Session) holds back all
 //! that is replaced meanwhile. Each thread that admits keeps up to 128 KiB of memory for its next logs, and while it calls no
-//! more up to 128 KiB of logs that it has replaced. These count as held, and what it has freed may for up to 4 KiB.
+//! more up to 128 KiB of logs that it has replaced. The latter count as held by their limiter, and so may up to 4 KiB of the
+//! former.
 
 mod cache;
 mod ledger;

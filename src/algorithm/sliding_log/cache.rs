@@ -71,7 +71,7 @@ pub(super) fn keep(ledger: &'static Ledger, memory: Memory) {
 ///
 /// # Safety
 ///
-/// Nobody reaches it from now on, but by guards of today, and it is retired only once.
+/// Nobody reaches it any more but under a guard that is pinned already, and it is retired only once.
 #[inline]
 pub(super) unsafe fn retire(payload: u64, size: usize, guard: &Guard) {
     let (waits, is_time_to_ask) =

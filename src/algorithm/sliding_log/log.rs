@@ -76,11 +76,12 @@ pub(super) unsafe fn read<'a>(payload: u64) -> Log<'a> {
     }
 }
 
-/// Lets go of a log that others may still be reading under guards of today.
+/// Lets go of a log that others may still be reading.
 ///
 /// # Safety
 ///
-/// The payload comes from `write`, or is 0. Nobody reaches it any more under guards of tomorrow, and it is retired once.
+/// The payload comes from `write`, or is 0. Nobody reaches it any more but under a guard that is pinned already, and it is
+/// retired only once.
 #[inline]
 pub(super) unsafe fn retire(payload: u64, guard: &Guard) {
     // SAFETY: the caller's promise: so it is not freed yet.
