@@ -12,6 +12,7 @@ mod server;
 
 use common::form::is_bench;
 use common::output::{Progress, Table, count, machine, time};
+use common::records::median;
 use redis::Script;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use server::RedisServer;
@@ -94,12 +95,6 @@ impl Sample {
         self.latencies.sort();
         self.latencies[((self.latencies.len() - 1) as f64 * fraction) as usize]
     }
-}
-
-/// The middle one of the turns.
-fn median(turns: &mut [f64]) -> f64 {
-    turns.sort_by(f64::total_cmp);
-    turns[turns.len() / 2]
 }
 
 /// What the server spent on each call of a command since its counts were reset, in microseconds.

@@ -23,6 +23,12 @@ pub struct Record {
 const HEADER: [&str; 9] =
     ["workload", "threads", "subject", "measure", "value", "lower quartile", "upper quartile", "samples", "calm %"];
 
+/// The one in the middle, after sorting them.
+pub fn median(values: &mut [f64]) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    values[(values.len() - 1) / 2]
+}
+
 impl Record {
     /// A figure that was taken once.
     pub fn once(workload: &str, threads: usize, subject: &str, measure: &str, value: f64) -> Self {
@@ -31,14 +37,15 @@ impl Record {
 
     /// The median of some.
     pub fn median(workload: &str, threads: usize, subject: &str, measure: &str, values: &mut [f64]) -> Self {
-        values.sort_unstable_by(f64::total_cmp);
+        // This sorts them.
+        let value = median(values);
         let at = |quarters: usize| values[(values.len() - 1) * quarters / 4];
         Self {
             workload: workload.to_owned(),
             threads,
             subject: subject.to_owned(),
             measure: measure.to_owned(),
-            value: at(2),
+            value,
             quartiles: [at(1), at(3)],
             samples: values.len(),
             calm: 100,

@@ -8,7 +8,8 @@
 
 use crate::common::keys::Draw;
 use crate::common::output::{Progress, Table};
-use crate::{HARDLY_ANY, PLENTY, governor, governor_with_headers, least, limiter, median, ours};
+use crate::common::records::median;
+use crate::{HARDLY_ANY, PLENTY, governor, governor_with_headers, least, limiter, ours};
 use axum::body::Body;
 use axum::extract::ConnectInfo;
 use http::header::{ACCEPT, ACCEPT_ENCODING, HOST, USER_AGENT};

@@ -80,12 +80,6 @@ fn least(limiter: Option<Limiter>) -> MapRequestLayer<impl Fn(Request<Body>) -> 
     })
 }
 
-/// The one in the middle.
-fn median(values: &mut [f64]) -> f64 {
-    values.sort_unstable_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
 fn main() {
     if !is_bench() {
         return;

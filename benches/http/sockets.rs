@@ -16,7 +16,8 @@
 
 use crate::common::keys::Draw;
 use crate::common::output::{Progress, Table};
-use crate::{PLENTY, governor, least, limiter, median, ours};
+use crate::common::records::median;
+use crate::{PLENTY, governor, least, limiter, ours};
 use axum::body::Bytes;
 use axum::response::Response;
 use axum::{Router, routing::get};
@@ -164,14 +165,14 @@ pub fn run() {
         Subject::new(&client, "a check and an insert", app().layer(least(Some(limiter(PLENTY))))),
     ];
     let (mut draw, progress) = (Draw::new(0), Progress::new("http, sockets"));
-    let mut turns: [Vec<Turn>; 6] = Default::default();
-    let mut order = [0, 1, 2, 3, 4, 5];
+    let mut turns: Vec<Vec<Turn>> = subjects.iter().map(|_| Vec::new()).collect();
+    let mut order: Vec<usize> = (0..subjects.len()).collect();
     for round in 0..=ROUNDS {
         if round % 20 == 0 {
             progress.step(&format!("round {round} of {ROUNDS}"));
         }
         draw.shuffle(&mut order);
-        for at in order {
+        for &at in &order {
             let turn = subjects[at].turn(&client);
             // The first round is to warm up.
             if round > 0 {
