@@ -121,7 +121,7 @@ pub trait Algorithm: Answers + Copy + std::fmt::Debug + Send + Sync + 'static + 
     /// The payload came from a transition, nobody will read it any more, and it is freed only once.
     unsafe fn free(_payload: u64) {}
 
-    /// Frees what a payload points to once no guard of today is left, under which others may be reading it.
+    /// Frees what a payload points to once no guard is left that is pinned now, under which others may be reading it.
     ///
     /// # Safety
     ///
