@@ -7,7 +7,7 @@
 //! use tollgate::{Limiter, ManualClock, Quota};
 //! use tower::{ServiceBuilder, service_fn};
 //!
-//! # futures_lite(async {
+//! # run(async {
 //! let clock = ManualClock::new();
 //! let limiter = Limiter::token_bucket(Quota::per_minute(5)).clock(clock.clone()).build().unwrap();
 //! let mut service = ServiceBuilder::new()
@@ -18,7 +18,7 @@
 //! clock.advance(std::time::Duration::from_secs(24));
 //! assert_limit(&mut service, || Request::new(()), 2, Some(12)).await;
 //! # });
-//! # fn futures_lite(future: impl Future<Output = ()>) {
+//! # fn run(future: impl Future<Output = ()>) {
 //! #     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
 //! # }
 //! ```
