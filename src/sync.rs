@@ -28,7 +28,7 @@ mod real {
             self.0
         }
 
-        /// Copies values to the end of a list, in one piece.
+        /// Copies values to the end of a list, in one piece: `extend_from_slice` would clone a generic type value by value.
         #[inline]
         pub(crate) fn append(list: &mut Vec<Self>, values: &[Self]) {
             list.reserve(values.len());
@@ -67,9 +67,7 @@ mod model {
             // SAFETY: the cell is never written after `new`.
             self.0.with(|inner| unsafe { *inner })
         }
-    }
 
-    impl<T: Copy> Plain<T> {
         pub fn append(list: &mut Vec<Self>, values: &[Self]) {
             list.extend_from_slice(values);
         }
