@@ -16,7 +16,7 @@ pub enum Pattern {
     Boundary,
     /// 3n a period, evenly: a client that does not listen
     Hungry,
-    /// One request, a long silence, then three bursts half a period apart, the first of 2n
+    /// one request, a long silence, then three bursts half a period apart, the first of 2n
     Idle,
 }
 
