@@ -10,8 +10,10 @@
 //! forwarding header that it was not told of; it counts the outcome for the `metrics` facade, for which these programs have
 //! no recorder, and puts the decision into the request's extensions, where a handler finds what is left. A refusal by
 //! tower_governor is a line of text with the wait in two headers; one by ours is a JSON object, or text, or a gRPC status,
-//! whichever the client can read, with the headers of the limits. Where responses that are no refusals have headers too,
-//! tower_governor's have the limit and what is left; ours of the older family have the time until it is whole beside that.
+//! whichever the client can read, with the headers of the limits. Of the time of tower_governor's refusals most is for a new
+//! clock for each, which asks the processor by `cpuid` what it can do: a virtual machine has to be left for that. Where
+//! responses that are no refusals have headers too, tower_governor's have the limit and what is left; ours of the older
+//! family have the time until it is whole beside that.
 
 #[path = "../common/mod.rs"]
 mod common;
