@@ -295,12 +295,14 @@ impl<A: Algorithm, C: Clock, S: BuildHasher> Core<A, C, S> {
         /// The limiter looks for places less than a millisecond apart.
         const LEAST_WAIT: u64 = 1_000_000;
         let algorithm = self.map.algorithm();
+        // Until what the charge came to is read.
+        let guard = self.map.pin();
         let shared = match self.when_full {
             WhenFull::Deny => Charge::Full { now },
             WhenFull::Allow => {
                 return Ok(Allowed { snapshot: algorithm.snapshot_of_new(now, cost), receipt: Receipt::NOTHING });
             }
-            WhenFull::Shared => self.map.charge_shared(&self.map.pin(), now, cost),
+            WhenFull::Shared => self.map.charge_shared(&guard, now, cost),
         };
         match shared {
             Charge::Allowed { payload, now } => Ok(self.allowed(payload, now, cost, SHARED)),

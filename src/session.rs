@@ -16,9 +16,9 @@ const REPIN_EVERY: u32 = 128;
 ///
 /// Use it for a loop of checks, and drop it when the loop ends. It pins anew by itself when the limiter has moved to
 /// another table, and every 128 checks; not while the thread has another session, since the older pin stands. While it is
-/// idle it keeps whatever the process has retired since from being freed:
-/// tables that limiters have left and logs that were replaced (they count in `memory_bytes`), and other users of crossbeam-epoch's default collector
-/// are held up too. It cannot be sent to another thread, nor held across an await of a task that may move.
+/// idle it keeps whatever the process has retired since from being freed: tables that limiters have left and logs that were
+/// replaced (they count in `memory_bytes`), and other users of crossbeam-epoch's default collector are held up too. It cannot
+/// be sent to another thread, nor held across an await of a task that may move.
 pub struct Session<'a, A: Algorithm = TokenBucket, C = MonotonicClock, S = RandomState> {
     core: &'a Core<A, C, S>,
     guard: Guard,

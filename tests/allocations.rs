@@ -3,7 +3,7 @@
 //! The tests run one at a time: what is to be freed waits for every thread of the process that is inside a limiter.
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Barrier, Mutex, MutexGuard};
@@ -405,6 +405,51 @@ fn a_thread_that_calls_no_more_holds_little_and_one_that_ends_nothing() {
         bytes_at_rest(&limiter) == live
     });
     assert!(freed, "{} bytes", limiter.memory_bytes() - live);
+}
+
+/// Calls limiters, and drops one, while its thread ends: which may have lost by then what it had at hand for logs.
+struct LastCalls(Limiter<SlidingLog, ManualClock>);
+
+impl Drop for LastCalls {
+    fn drop(&mut self) {
+        let own = logs("5/s", &ManualClock::new());
+        for limiter in [&self.0, &own] {
+            for client in (0..7).cycle().take(2_000) {
+                let _ = limiter.allow(&client);
+                limiter.reset(&client);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_thread_may_call_limiters_while_it_ends() {
+    thread_local!(static FIRST: RefCell<Option<LastCalls>> = const { RefCell::new(None) });
+    thread_local!(static LAST: RefCell<Option<LastCalls>> = const { RefCell::new(None) });
+    let _alone = alone();
+    let clock = ManualClock::new();
+    let limiter = logs("5/s", &clock);
+    let bytes = limiter.memory_bytes();
+    for _ in 0..20 {
+        thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    // Destroyed one before and one after what the thread has at hand, whichever comes first.
+                    FIRST.set(Some(LastCalls(limiter.clone())));
+                    let _ = limiter.allow(&0);
+                    LAST.set(Some(LastCalls(limiter.clone())));
+                });
+            }
+        });
+    }
+    // A scope ends before all of its threads do.
+    let freed = (0..1000).any(|attempt| {
+        thread::sleep(Duration::from_millis(u64::from(attempt > 0)));
+        clock.advance(Duration::from_secs(1));
+        limiter.sweep();
+        bytes_at_rest(&limiter) == bytes
+    });
+    assert!(freed, "{} bytes, not {bytes}", limiter.memory_bytes());
 }
 
 #[test]

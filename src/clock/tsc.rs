@@ -656,6 +656,22 @@ mod tests {
     }
 
     #[test]
+    fn whatever_a_counter_was_calibrated_by_nothing_wraps() {
+        const EXTREMES: [u64; 8] = [0, 1, 2, 500_000, 1 << 32, u64::MAX / 2, u64::MAX - 1, u64::MAX];
+        let pairs = || EXTREMES.into_iter().flat_map(|tick| EXTREMES.map(|nanos| Sample { tick, nanos }));
+        for (first, last) in pairs().flat_map(|first| pairs().map(move |last| (first, last))) {
+            let Some(tsc) = Tsc::calibrated(first, last) else { continue };
+            let mut latest = last.nanos;
+            for ticks in [0, 1, tsc.interval.saturating_sub(1), tsc.interval, u64::MAX] {
+                let now = tsc.read(|| last.tick.saturating_add(ticks), || last.nanos);
+                assert!(now >= latest, "{now} after {latest}: {first:?} {last:?}");
+                assert!(now <= last.nanos.saturating_add(MARGIN), "{now}: {first:?} {last:?}");
+                latest = now;
+            }
+        }
+    }
+
+    #[test]
     fn a_tick_like_the_mark_of_parting_is_read_by_instant() {
         let (tsc, world) = (tsc(), World::new());
         world.tick.set(u64::MAX);

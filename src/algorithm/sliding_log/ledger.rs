@@ -92,7 +92,7 @@ mod real {
         /// A balanced ledger, for one limiter.
         pub(in super::super) fn open() -> &'static Self {
             let mut closed = closed();
-            let balanced = closed.iter().position(|ledger| ledger.bytes() == 0);
+            let balanced = closed.iter().position(|ledger| ledger.balance() == 0);
             balanced.map_or_else(|| &*Box::leak(Box::new(Self(Stripes::new()))), |i| closed.swap_remove(i))
         }
 
@@ -111,8 +111,15 @@ mod real {
             self.0.own().fetch_sub(bytes, Relaxed);
         }
 
+        /// The sum of the stripes. They are read one after another: what is added to one that was read, and subtracted from
+        /// one that was not, makes it less than it ever was, and even less than nothing.
+        fn balance(&self) -> isize {
+            self.0.iter().map(|stripe| stripe.load(Relaxed) as isize).fold(0, isize::wrapping_add)
+        }
+
+        /// Bytes that are held; exact while nobody writes.
         pub(in super::super) fn bytes(&self) -> usize {
-            self.0.iter().map(|stripe| stripe.load(Relaxed)).fold(0, usize::wrapping_add)
+            usize::try_from(self.balance()).unwrap_or(0)
         }
     }
 }
@@ -137,5 +144,34 @@ mod unkept {
         pub(in super::super) fn bytes(&self) -> usize {
             0
         }
+    }
+}
+
+#[cfg(all(test, not(tollgate_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_struck_off_before_its_writing_is_seen_counts_as_nothing() {
+        let ledger = Ledger::open();
+        ledger.subtract(64);
+        assert_eq!(ledger.bytes(), 0);
+        ledger.add(96);
+        assert_eq!(ledger.bytes(), 32);
+        ledger.subtract(32);
+        ledger.close();
+    }
+
+    #[test]
+    fn a_ledger_is_not_handed_on_while_a_thread_owes_to_it() {
+        let (ledger, mut account) = (Ledger::open(), Account::new());
+        ledger.add(64);
+        account.subtract(ledger, 64);
+        ledger.close();
+        let next = Ledger::open();
+        assert!(!ptr::eq(next, ledger) && ledger.bytes() == 64);
+        next.close();
+        account.settle();
+        assert_eq!(ledger.bytes(), 0);
     }
 }
