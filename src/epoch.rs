@@ -11,6 +11,11 @@ pub use quarantine::{Epoch, Guard};
 
 #[cfg(any(not(tollgate_loom), crossbeam_loom))]
 mod crossbeam {
+    #[cfg(tollgate_loom)]
+    use loom::sync::atomic::{Ordering, fence};
+    #[cfg(not(tollgate_loom))]
+    use std::sync::atomic::{Ordering, fence};
+
     /// The reclamation domain of one structure; all share crossbeam's default collector.
     #[derive(Debug, Default)]
     pub struct Epoch(());
@@ -30,6 +35,9 @@ mod crossbeam {
         /// Lets go of everything reached so far and pins again. Exclusive, so no reference from before survives it.
         pub fn repin(&mut self) {
             self.0.repin();
+            // The epoch was read relaxed. Without the fence a processor might reach for a table before, find one that was
+            // retired since, and pin an epoch that does not protect it any more.
+            fence(Ordering::Acquire);
         }
 
         /// Hands on what this thread has retired, tries to move the epoch on, and runs what has become due.
