@@ -293,7 +293,12 @@ impl<A: Algorithm> Map<A> {
                 },
             };
             table = match next {
-                Some(next) => next,
+                Some(next) => {
+                    if absent == Absent::Claim {
+                        next.touch(client);
+                    }
+                    next
+                }
                 None if self.make_room(guard, table, at, &mut patience) => self.root(guard),
                 None => return None,
             };

@@ -11,7 +11,7 @@ fn a_burial_meets_another() {
         let graveyard = Arc::new(Graveyard::new());
         let (a, b) = (graveyard.clone(), graveyard.clone());
         race(move || a.bury_one(), move || b.bury_one());
-        while graveyard.free_piece() {}
+        while graveyard.free_piece(1) {}
         assert_eq!(graveyard.bytes(), 0);
     });
 }
@@ -24,9 +24,9 @@ fn a_burial_meets_a_helper() {
         let graveyard = Arc::new(Graveyard::new());
         graveyard.bury_one();
         let (a, b) = (graveyard.clone(), graveyard.clone());
-        let ((), freed) = race(move || a.bury_one(), move || (b.free_piece(), b.free_piece()));
+        let ((), freed) = race(move || a.bury_one(), move || (b.free_piece(1), b.free_piece(1)));
         assert!(freed.0);
-        while graveyard.free_piece() {}
+        while graveyard.free_piece(1) {}
         assert_eq!(graveyard.bytes(), 0);
         outcomes.add(freed);
     });
@@ -41,8 +41,8 @@ fn two_helpers_free_nothing_twice() {
         let graveyard = Arc::new(Graveyard::new());
         graveyard.bury_one();
         let (a, b) = (graveyard.clone(), graveyard.clone());
-        let freed = race(move || a.free_piece(), move || b.free_piece());
-        while graveyard.free_piece() {}
+        let freed = race(move || a.free_piece(1), move || b.free_piece(1));
+        while graveyard.free_piece(1) {}
         assert_eq!(graveyard.bytes(), 0);
         outcomes.add(freed);
     });

@@ -9,6 +9,9 @@ use crate::epoch::Guard;
 use crate::sync::{AtomicPtr, AtomicUsize, Ordering};
 use std::ptr;
 
+/// What a call frees on its way. All processors that run threads of this process are told of each piece, and wait.
+const PIECE: usize = 64 << 10;
+
 #[derive(Debug)]
 pub struct Graveyard {
     /// A stack, of which only the whole is ever taken: so no pointer can come back unseen.
@@ -46,13 +49,13 @@ impl Graveyard {
 
     /// Moves reclamation on by one bounded step: frees a piece, or if none is free to go, nudges the epoch now and then.
     pub(super) fn tidy(&self, guard: &Guard) {
-        if self.bytes() > 0 && !self.free_piece() && now_and_then() {
+        if self.bytes() > 0 && !self.free_piece(PIECE) && now_and_then() {
             guard.flush();
         }
     }
 
-    /// Frees one piece. `false` if no table lies here, or others are busy with all that do.
-    pub fn free_piece(&self) -> bool {
+    /// Frees one piece, of about so many bytes. `false` if no table lies here, or others are busy with all that do.
+    pub fn free_piece(&self, bytes: usize) -> bool {
         // Looking first keeps the line shared while nothing lies here.
         if self.graves.load(Ordering::Relaxed).is_null() {
             return false;
@@ -65,7 +68,7 @@ impl Graveyard {
         // SAFETY: the chain was pushed whole, and the swap made it this call's alone.
         let grave = unsafe { &mut *first };
         let rest = grave.next;
-        let released = grave.table.release();
+        let released = grave.table.release(bytes);
         if released > 0 {
             self.bytes.fetch_sub(released, Ordering::Relaxed);
             self.push(first, last(first));

@@ -21,9 +21,6 @@ mod real {
     /// Smaller tables come from the allocator, which reuses memory without a word to the system.
     const MAPPED_FROM: usize = 1 << 20;
 
-    /// How much of a mapping is handed back at a time: elsewhere than on Unix, everything when it is dropped.
-    const PIECE: usize = if cfg!(unix) { 256 << 10 } else { usize::MAX };
-
     #[derive(Debug)]
     pub(crate) struct Lines {
         /// Inside the mapping, or else a box of their own.
@@ -52,14 +49,16 @@ mod real {
             self.lines.len() * size_of::<Line>() - self.released
         }
 
-        /// Hands a piece back and returns its size, 0 once nothing is left. Nobody uses the lines any more.
-        pub(crate) fn release(&mut self) -> usize {
+        /// Hands a piece back, of so many bytes if the system takes pieces, and returns its size, 0 once nothing is left.
+        /// Nobody uses the lines any more.
+        pub(crate) fn release(&mut self, piece: usize) -> usize {
             let Some(map) = &self.mapping else {
                 let bytes = self.bytes();
                 *self = Self { lines: NonNull::from(&mut []), mapping: None, released: 0 };
                 return bytes;
             };
-            let piece = self.bytes().min(PIECE);
+            // Elsewhere all of it is handed back when it is dropped.
+            let piece = if cfg!(unix) { self.bytes().min(piece) } else { self.bytes() };
             #[cfg(unix)]
             {
                 use memmap2::UncheckedAdvice::DontNeed;
@@ -125,7 +124,7 @@ mod model {
             self.0.len()
         }
 
-        pub(crate) fn release(&mut self) -> usize {
+        pub(crate) fn release(&mut self, _: usize) -> usize {
             self.0.pop().map_or(0, |_| 1)
         }
     }
@@ -149,7 +148,7 @@ mod tests {
         for count in [10_000, 100_000] {
             let mut lines = Lines::new(count).unwrap();
             let mut pieces = Vec::new();
-            while let piece @ 1.. = lines.release() {
+            while let piece @ 1.. = lines.release(1 << 16) {
                 pieces.push(piece);
             }
             assert_eq!((pieces.iter().sum::<usize>(), lines.bytes()), (count * 64, 0));

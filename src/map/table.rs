@@ -118,10 +118,10 @@ impl Table {
     }
 
     /// Gives memory back, a piece a call; 0 once only the header is left.
-    pub(super) fn release(&mut self) -> usize {
+    pub(super) fn release(&mut self, piece: usize) -> usize {
         // Read so that a model notices a table that is handed on without its fields.
         debug_assert!(self.birth().limit > 0);
-        self.lines.release()
+        self.lines.release(piece)
     }
 
     /// The table that this one is moving to.
@@ -158,6 +158,12 @@ impl Table {
         let line = &self.lines[self.home_index(client)];
         prefetch(line);
         line
+    }
+
+    /// Prepares memory that may be fresh for a client who is about to get a place there.
+    #[inline]
+    pub(super) fn touch(&self, client: Fingerprint) {
+        self.home(client).0[0].touch();
     }
 
     #[inline]

@@ -136,7 +136,8 @@ impl<A: Algorithm> Map<A> {
             }
             guard.repin();
             guard.flush();
-            while self.graveyard.free_piece() {}
+            // Whole tables, so that other threads are disturbed seldom.
+            while self.graveyard.free_piece(usize::MAX) {}
         }
     }
 
