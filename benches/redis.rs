@@ -17,7 +17,6 @@ use redis::Script;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use server::RedisServer;
 use std::hint::black_box;
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
@@ -150,9 +149,9 @@ fn cached(runtime: &Runtime, store: &Store) -> Duration {
     })
 }
 
-fn main() -> ExitCode {
+fn main() {
     if !is_bench() {
-        return ExitCode::SUCCESS;
+        return;
     }
     let server = RedisServer::start();
     let runtime = Builder::new_multi_thread().enable_all().build().expect("a runtime");
@@ -215,5 +214,4 @@ fn main() -> ExitCode {
         CACHED_TARGET.as_nanos(),
         verdict(cheap)
     );
-    if fast && cheap { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
