@@ -4,7 +4,7 @@
 //! logs that are half full: about 50 events, of a limit of 100. With few clients the window is as long as it takes for 50
 //! calls of each to come, by the rate at which they do come, and a turn begins with two windows that do not count. With
 //! many it would be minutes: there 50 events are put into each log before, and none expires. How full the logs were after
-//! each turn stands beside the times.
+//! each turn stands beside the times. With many, what it costs to read and write as much memory is measured too.
 
 mod common;
 
@@ -12,12 +12,13 @@ use common::form::Form;
 use common::keys::{Draw, Keys, Spread};
 use common::limits::Limits;
 use common::output::{self, Progress};
+use common::peers::bare::BareLog;
 use common::peers::tollgate::Single;
 use common::race::{self, Burst};
 use common::records::{Record, Records};
 use common::rounds::{Entrant, Pace, interleave};
 use common::subject::Subject;
-use common::tables::{self, EVENTS, FIXED_WINDOW, SLIDING_COUNTER, SLIDING_LOG, TOKEN_BUCKET};
+use common::tables::{self, BARE_LOG, EVENTS, FIXED_WINDOW, SLIDING_COUNTER, SLIDING_LOG, TOKEN_BUCKET};
 use std::cell::RefCell;
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -116,6 +117,11 @@ impl Bench {
         (Self::log(window), window)
     }
 
+    /// The lower bound of a log, where its memory does not stay in the caches.
+    fn bare(&self) -> Option<BareLog<{ LOG_EVENTS as usize }>> {
+        (self.clients > FEW).then(|| BareLog::new(self.clients as usize))
+    }
+
     fn measure(&self, progress: &Progress, draw: &mut Draw) -> Vec<Record> {
         let Limits { period, burst } = Limits::LIVE;
         // As many in a window as a bucket may give at once, and windows that do not end: all have the same to do.
@@ -124,11 +130,12 @@ impl Bench {
         let fixed = Limiter::fixed_window(windows).build().expect("limits that fit");
         let counter = Limiter::sliding_counter(windows).build().expect("limits that fit");
         progress.detail(&format!("{}: fills the limiters", self.name));
-        let numbers = [
+        let mut numbers = vec![
             (TOKEN_BUCKET, self.known(Single(bucket))),
             (FIXED_WINDOW, self.known(Single(fixed))),
             (SLIDING_COUNTER, self.known(Single(counter))),
         ];
+        numbers.extend(self.bare().map(|bare| (BARE_LOG, self.known(bare))));
         let filled = self.prefilled();
         let mut records = Vec::new();
         for threads in [1, 2] {

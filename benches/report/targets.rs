@@ -206,6 +206,7 @@ fn cost(records: &Records, algorithm: &str, clients: u64, threads: usize, most: 
     let find = |subject| records.find(&name, threads, subject, TIME);
     let events = records.value(&name, threads, algorithm, EVENTS);
     let ratio = find(algorithm).zip(find(TOKEN_BUCKET));
+    let bare = find(BARE_LOG).zip(find(TOKEN_BUCKET)).filter(|_| algorithm == SLIDING_LOG);
     let measured = ratio.map(|(ours, bucket)| {
         let doubt = [doubt(ours), doubt(bucket)].concat();
         let doubt = if doubt.is_empty() { "" } else { "~" };
@@ -221,6 +222,7 @@ fn cost(records: &Records, algorithm: &str, clients: u64, threads: usize, most: 
             .filter(|_| events.is_none_or(|events| HALF_FULL.contains(&events)))
             .map(|(ours, bucket)| ours.value <= most * bucket.value),
     }
+    .beside(bare.map(|(bare, bucket)| bare.value / bucket.value))
 }
 
 /// A workload, and how many times longer than this crate's check, or gate, one of the others takes there.

@@ -4,7 +4,7 @@ use crate::common::keys::Key;
 use crate::common::subject::Subject;
 use ahash::RandomState;
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use tollgate::{Clock, MonotonicClock};
 
 /// A hash of the key, and a compare-and-swap of the word that it leads to; before these a pin of the epoch, between them
@@ -23,6 +23,31 @@ impl<const PIN: bool, const CLOCK: bool> Bare<PIN, CLOCK> {
         // SAFETY: an atomic number lies in memory as the number does, and nobody else has the box.
         let words = unsafe { Box::from_raw(words as *mut [AtomicU64]) };
         Self { words, hasher: RandomState::new(), clock: MonotonicClock::new() }
+    }
+}
+
+/// What a sliding log's admission cannot be had without: a check, and as much memory read and written as a log of so many
+/// events is.
+pub struct BareLog<const EVENTS: usize> {
+    check: Bare<true, true>,
+    logs: Box<[[AtomicU64; EVENTS]]>,
+}
+
+impl<const EVENTS: usize> BareLog<EVENTS> {
+    /// For clients that are numbered, below `clients`.
+    pub fn new(clients: usize) -> Self {
+        let logs = (0..clients).map(|_| std::array::from_fn(|_| AtomicU64::new(0))).collect();
+        Self { check: Bare::new((2 * clients).next_power_of_two()), logs }
+    }
+}
+
+impl<const EVENTS: usize> Subject<u64> for BareLog<EVENTS> {
+    #[inline]
+    fn check(&self, &client: &u64) -> bool {
+        for event in &self.logs[client as usize] {
+            event.store(event.load(Relaxed) + 1, Relaxed);
+        }
+        self.check.check(&client)
     }
 }
 
