@@ -68,7 +68,7 @@ fn churn(subject: &dyn Subject<u64>, clients: u64, forgets_by_itself: bool) -> f
 
 fn main() -> Result<(), Box<dyn Error>> {
     let Some(form) = Form::from_args() else { return Ok(()) };
-    let (clients, rounds) = (form.clients(CLIENTS), form.of(2, 3, 5));
+    let (clients, rounds) = (form.clients(CLIENTS), form.of(2, 3, 3));
     let progress = Progress::new("churn");
     let mut draw = Draw::unlike_before();
     let mut records = Vec::new();
