@@ -19,3 +19,12 @@ mod scripts;
 mod server;
 #[path = "redis/together.rs"]
 mod together;
+
+use server::RedisServer;
+use std::time::Duration;
+use tollgate::redis::{Store, StoreBuilder};
+
+/// A store that waits for a busy machine: for tests that are not about time.
+fn patient(server: &RedisServer) -> StoreBuilder {
+    Store::at(&server.url()).budget(Duration::from_secs(20))
+}

@@ -6,10 +6,9 @@
 //! Two rows are no layers but the least that one like ours could do: an empty decision put into the extensions, and the
 //! same after a check of the peer's address.
 
-use crate::common::keys::Draw;
-use crate::common::output::{Progress, Table};
+use crate::common::output::Table;
 use crate::common::records::median;
-use crate::{HARDLY_ANY, PLENTY, governor, governor_with_headers, least, limiter, ours};
+use crate::{HARDLY_ANY, PLENTY, governor, governor_with_headers, in_turns, least, limiter, ours};
 use axum::body::Body;
 use axum::extract::ConnectInfo;
 use http::header::{ACCEPT, ACCEPT_ENCODING, HOST, USER_AGENT};
@@ -148,19 +147,7 @@ pub fn run() {
             (subject.answer)(request(client));
         }
     }
-    let (mut draw, progress) = (Draw::new(0), Progress::new("http"));
-    let mut times = vec![Vec::new(); subjects.len()];
-    let mut order: Vec<usize> = (0..subjects.len()).collect();
-    for round in 1..=ROUNDS {
-        if round % 100 == 0 {
-            progress.step(&format!("round {round} of {ROUNDS}"));
-        }
-        draw.shuffle(&mut order);
-        for &at in &order {
-            times[at].push(subjects[at].turn());
-        }
-    }
-    drop(progress);
+    let mut times = in_turns("http", &mut subjects, ROUNDS, Subject::turn);
     let medians: Vec<f64> = times.iter_mut().map(|times| median(times)).collect();
     let added = |at: usize| medians[at] - medians[0];
     let mut table = Table::new(["", "ns a request", "ns added", "of its peer's"]);

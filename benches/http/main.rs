@@ -24,7 +24,8 @@ mod sockets;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
 use common::form::is_bench;
-use common::output::machine;
+use common::keys::Draw;
+use common::output::{Progress, machine};
 use governor::middleware::{NoOpMiddleware, StateInformationMiddleware};
 use http::Request;
 use std::net::SocketAddr;
@@ -80,6 +81,24 @@ fn least(limiter: Option<Limiter>) -> MapRequestLayer<impl Fn(Request<Body>) -> 
         request.extensions_mut().insert(Decision::default());
         request
     })
+}
+
+/// Gives every subject a turn in each round, in a new random order. Returns what the turns came to, by subject.
+fn in_turns<S, T>(name: &'static str, subjects: &mut [S], rounds: usize, turn: impl Fn(&mut S) -> T) -> Vec<Vec<T>> {
+    const STEPS: usize = 10;
+    let (mut draw, progress) = (Draw::new(0), Progress::new(name));
+    let mut turns: Vec<Vec<T>> = subjects.iter().map(|_| Vec::with_capacity(rounds)).collect();
+    let mut order: Vec<usize> = (0..subjects.len()).collect();
+    for round in 1..=rounds {
+        if round % (rounds / STEPS) == 0 {
+            progress.step(&format!("round {round} of {rounds}"));
+        }
+        draw.shuffle(&mut order);
+        for &at in &order {
+            turns[at].push(turn(&mut subjects[at]));
+        }
+    }
+    turns
 }
 
 fn main() {

@@ -14,10 +14,9 @@
 //! the body another type, as any layer does whose own answers come beside the service's, and for one that makes a check
 //! and puts an empty decision into the extensions.
 
-use crate::common::keys::Draw;
-use crate::common::output::{Progress, Table};
+use crate::common::output::Table;
 use crate::common::records::median;
-use crate::{PLENTY, governor, least, limiter, ours};
+use crate::{PLENTY, governor, in_turns, least, limiter, ours};
 use axum::body::Bytes;
 use axum::response::Response;
 use axum::{Router, routing::get};
@@ -164,23 +163,11 @@ pub fn run() {
         Subject::new(&client, "a body of its own", app().layer(MapResponseLayer::new(with_own_body))),
         Subject::new(&client, "a check and an insert", app().layer(least(Some(limiter(PLENTY))))),
     ];
-    let (mut draw, progress) = (Draw::new(0), Progress::new("http, sockets"));
-    let mut turns: Vec<Vec<Turn>> = subjects.iter().map(|_| Vec::new()).collect();
-    let mut order: Vec<usize> = (0..subjects.len()).collect();
-    for round in 0..=ROUNDS {
-        if round % 20 == 0 {
-            progress.step(&format!("round {round} of {ROUNDS}"));
-        }
-        draw.shuffle(&mut order);
-        for &at in &order {
-            let turn = subjects[at].turn(&client);
-            // The first round is to warm up.
-            if round > 0 {
-                turns[at].push(turn);
-            }
-        }
+    // To warm up.
+    for subject in &mut subjects {
+        subject.turn(&client);
     }
-    drop(progress);
+    let turns = in_turns("http, sockets", &mut subjects, ROUNDS, |subject| subject.turn(&client));
 
     let of = |at: usize, what: &dyn Fn(&Turn) -> f64| median(&mut turns[at].iter().map(what).collect::<Vec<_>>());
     // Of a round's turns, which were near each other in time.

@@ -1,8 +1,9 @@
 //! The cache of refusals.
 
+use crate::patient;
 use crate::server::RedisServer;
 use std::time::{Duration, Instant};
-use tollgate::redis::{SharedLimiter, Store};
+use tollgate::redis::SharedLimiter;
 use tollgate::{ManualClock, Quota, Reason};
 
 fn evaluations(server: &RedisServer) -> u64 {
@@ -14,7 +15,7 @@ fn evaluations(server: &RedisServer) -> u64 {
 #[tokio::test]
 async fn a_flood_of_refused_calls_does_not_reach_the_store() {
     let server = RedisServer::start();
-    let store = Store::at(&server.url()).budget(Duration::from_secs(20)).open().unwrap();
+    let store = patient(&server).open().unwrap();
     let limiter = SharedLimiter::token_bucket("api", Quota::per_hour(1)).cache_refusals(64).build(&store).unwrap();
     assert!(limiter.allow("alice").await);
     let first = limiter.check("alice").await.unwrap_err();
@@ -40,8 +41,7 @@ async fn answers_are_the_same_with_and_without() {
     let server = RedisServer::start();
     let clock = ManualClock::new();
     clock.set(Duration::from_secs(1_800_000_000));
-    let store = Store::at(&server.url()).pass_time(clock.clone()).grace(Duration::from_secs(600));
-    let store = store.budget(Duration::from_secs(20)).open().unwrap();
+    let store = patient(&server).pass_time(clock.clone()).grace(Duration::from_secs(600)).open().unwrap();
     for quota in ["10/7s", "3/s"] {
         let quota: Quota = quota.parse().unwrap();
         let build = |name: &str, entries| {
@@ -87,7 +87,7 @@ async fn answers_are_the_same_with_and_without() {
 #[tokio::test]
 async fn what_is_given_back_here_is_noticed_at_once() {
     let server = RedisServer::start();
-    let store = Store::at(&server.url()).budget(Duration::from_secs(20)).open().unwrap();
+    let store = patient(&server).open().unwrap();
     let limiter = SharedLimiter::sliding_log("api", Quota::per_hour(1)).cache_refusals(64).build(&store).unwrap();
     for _ in 0..2 {
         let allowed = limiter.check("alice").await.unwrap();

@@ -1,5 +1,6 @@
 //! The same history in a store and in this process, at the same instants.
 
+use crate::patient;
 use crate::server::RedisServer;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -91,8 +92,7 @@ struct Beside {
 impl Beside {
     fn new() -> Self {
         let (server, clock) = (RedisServer::start(), ManualClock::new());
-        let store = Store::at(&server.url()).pass_time(clock.clone()).grace(GRACE).budget(Duration::from_secs(20));
-        let store = store.open().unwrap();
+        let store = patient(&server).pass_time(clock.clone()).grace(GRACE).open().unwrap();
         clock.set(START);
         Self { runtime: Runtime::new().unwrap(), server, clock, store, number: Cell::new(0) }
     }

@@ -1,9 +1,10 @@
 //! What lies in the store: names, times to live, and nothing for good.
 
+use crate::patient;
 use crate::server::RedisServer;
 use std::thread;
 use std::time::{Duration, Instant};
-use tollgate::redis::{SetupError, SharedLimiter, Store, StoreBuilder, Trouble};
+use tollgate::redis::{SetupError, SharedLimiter, Store, Trouble};
 use tollgate::{Quota, Reason};
 
 /// One of each algorithm.
@@ -14,10 +15,6 @@ fn each(store: &Store, quota: Quota) -> [SharedLimiter; 4] {
         SharedLimiter::sliding_counter("each", quota).build(store).unwrap(),
         SharedLimiter::sliding_log("each", quota).build(store).unwrap(),
     ]
-}
-
-fn patient(server: &RedisServer) -> StoreBuilder {
-    Store::at(&server.url()).budget(Duration::from_secs(20))
 }
 
 #[tokio::test]

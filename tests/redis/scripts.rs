@@ -1,19 +1,16 @@
 //! Scripts that the store has forgotten, quotas that change, and clients that call at once.
 
+use crate::patient;
 use crate::server::RedisServer;
 use std::sync::Arc;
 use std::time::Duration;
-use tollgate::redis::{BlockingLimiter, SharedLimiter, Store};
+use tollgate::redis::{BlockingLimiter, SharedLimiter};
 use tollgate::{Anchor, ManualClock, Quota, Reason};
-
-fn patient(server: &RedisServer) -> Store {
-    Store::at(&server.url()).budget(Duration::from_secs(20)).open().unwrap()
-}
 
 #[tokio::test]
 async fn a_forgotten_script_is_loaded_and_takes_once() {
     let server = RedisServer::start();
-    let store = patient(&server);
+    let store = patient(&server).open().unwrap();
     let limiters = [
         SharedLimiter::token_bucket("api", Quota::per_day(10)).build(&store).unwrap(),
         SharedLimiter::fixed_window("api", Quota::per_day(10)).build(&store).unwrap(),
@@ -34,7 +31,7 @@ async fn a_forgotten_script_is_loaded_and_takes_once() {
 #[tokio::test]
 async fn a_decision_is_one_round_trip() {
     let server = RedisServer::start();
-    let store = patient(&server);
+    let store = patient(&server).open().unwrap();
     let limiter = SharedLimiter::token_bucket("api", Quota::per_day(10)).build(&store).unwrap();
     let _ = limiter.check("alice").await;
     let () = server.run("CONFIG RESETSTAT");
@@ -51,7 +48,9 @@ async fn a_decision_is_one_round_trip() {
 async fn exactly_the_capacity_passes() {
     let server = RedisServer::start();
     let limiters: Vec<_> = (0..3)
-        .map(|_| SharedLimiter::token_bucket("api", Quota::per_day(37)).build(&patient(&server)).unwrap())
+        .map(|_| {
+            SharedLimiter::token_bucket("api", Quota::per_day(37)).build(&patient(&server).open().unwrap()).unwrap()
+        })
         .collect();
     let calls = (0..300).map(|call| {
         let limiter = limiters[call % 3].clone();
@@ -70,7 +69,7 @@ async fn exactly_the_capacity_passes() {
 #[tokio::test]
 async fn the_wait_that_is_told_is_long_enough() {
     let server = RedisServer::start();
-    let store = patient(&server);
+    let store = patient(&server).open().unwrap();
     let quota = Quota::per(1, Duration::from_micros(1500)).burst(3);
     let limiter = SharedLimiter::token_bucket("fast", quota).build(&store).unwrap();
     for _ in 0..100 {
@@ -86,8 +85,7 @@ async fn a_new_quota_takes_over_what_was_used() {
     let server = RedisServer::start();
     let clock = ManualClock::new();
     clock.set(Duration::from_secs(1_800_000_000));
-    let store = Store::at(&server.url()).pass_time(clock.clone()).grace(Duration::from_secs(60));
-    let store = store.budget(Duration::from_secs(20)).open().unwrap();
+    let store = patient(&server).pass_time(clock.clone()).grace(Duration::from_secs(60)).open().unwrap();
     let bucket = |quota| SharedLimiter::token_bucket("api", quota).build(&store).unwrap();
     let (old, new) = (bucket(Quota::per_second(7).burst(20)), bucket(Quota::per_minute(11).burst(30)));
     assert_eq!(old.check_n("alice", 12).await.unwrap().remaining(), 8);
@@ -122,7 +120,8 @@ async fn a_new_quota_takes_over_what_was_used() {
 fn threads_that_do_not_await_are_answered_too() {
     let server = RedisServer::start();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let limiter = SharedLimiter::token_bucket("api", Quota::per_day(10)).build(&patient(&server)).unwrap();
+    let limiter =
+        SharedLimiter::token_bucket("api", Quota::per_day(10)).build(&patient(&server).open().unwrap()).unwrap();
     let limiter = Arc::new(BlockingLimiter::new(limiter, runtime.handle().clone()));
     let threads: Vec<_> = (0..4)
         .map(|_| {

@@ -1,5 +1,6 @@
 //! Several limits in one decision.
 
+use crate::patient;
 use crate::server::RedisServer;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -17,7 +18,7 @@ fn denied(error: CheckAllError) -> SomeDenied {
 #[tokio::test]
 async fn all_are_charged_or_none() {
     let server = RedisServer::start();
-    let store = Store::at(&server.url()).budget(Duration::from_secs(20)).open().unwrap();
+    let store = patient(&server).open().unwrap();
     let second = SharedLimiter::token_bucket("second", Quota::per_hour(3)).build(&store).unwrap();
     let day = SharedLimiter::fixed_window("day", Quota::per_day(5)).build(&store).unwrap();
     let tenant = SharedLimiter::sliding_log("tenant", Quota::per_day(100)).build(&store).unwrap();
@@ -43,7 +44,7 @@ async fn all_are_charged_or_none() {
 #[tokio::test]
 async fn the_same_limit_twice_is_asked_for_the_sum() {
     let server = RedisServer::start();
-    let store = Store::at(&server.url()).budget(Duration::from_secs(20)).open().unwrap();
+    let store = patient(&server).open().unwrap();
     let limiter = SharedLimiter::token_bucket("api", Quota::per_hour(5)).build(&store).unwrap();
     let twice = || check_all([limiter.demand("alice", 2), limiter.demand("alice", 1), limiter.demand("bob", 1)]);
     assert!(twice().await.unwrap().iter().map(|one| one.remaining()).eq([2, 2, 4]));
@@ -59,7 +60,7 @@ async fn the_same_limit_twice_is_asked_for_the_sum() {
 #[tokio::test]
 async fn what_cannot_be_decided_together_is_an_error() {
     let server = RedisServer::start();
-    let open = || Store::at(&server.url()).budget(Duration::from_secs(20)).open().unwrap();
+    let open = || patient(&server).open().unwrap();
     let store = open();
     let api = SharedLimiter::token_bucket("api", Quota::per_hour(5)).build(&store).unwrap();
     let other = SharedLimiter::token_bucket("api", Quota::per_hour(6)).build(&store).unwrap();
@@ -74,7 +75,7 @@ async fn what_cannot_be_decided_together_is_an_error() {
 #[tokio::test]
 async fn a_known_refusal_spares_the_store_the_question() {
     let server = RedisServer::start();
-    let store = Store::at(&server.url()).budget(Duration::from_secs(20)).open().unwrap();
+    let store = patient(&server).open().unwrap();
     let few = SharedLimiter::token_bucket("few", Quota::per_hour(1)).cache_refusals(8).build(&store).unwrap();
     let many = SharedLimiter::token_bucket("many", Quota::per_hour(9)).build(&store).unwrap();
     let both = || check_all([many.demand("alice", 1), few.demand("alice", 1)]);
@@ -108,8 +109,7 @@ async fn while_the_store_is_away_local_limits_are_all_charged_or_none() {
 #[test]
 fn decisions_over_several_are_those_of_each() {
     let (server, clock) = (RedisServer::start(), ManualClock::new());
-    let store = Store::at(&server.url()).pass_time(clock.clone()).grace(Duration::from_secs(3600));
-    let store = store.budget(Duration::from_secs(20)).open().unwrap();
+    let store = patient(&server).pass_time(clock.clone()).grace(Duration::from_secs(3600)).open().unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let quotas = [Quota::per_second(5).burst(8), Quota::per_minute(12), Quota::per(9, Duration::from_millis(700))];
     let limits = [
