@@ -35,6 +35,7 @@ pub mod http;
 #[cfg(not(tollgate_loom))]
 mod limiter;
 mod map;
+mod prefetch;
 mod quota;
 #[cfg(all(feature = "redis", not(tollgate_loom)))]
 pub mod redis;

@@ -102,6 +102,7 @@ impl SlidingLog {
     /// The events that count at `now`: a call whose clock is behind the log counts as of that.
     #[inline]
     fn counting<'a>(&self, payload: u64, now: u64) -> Log<'a> {
+        log::fetch(payload, self.limit as usize);
         let Log { events, instant } = Self::read(payload);
         let instant = now.min(HORIZON).max(instant);
         // Each admission leaves behind what has expired, so there is seldom much of it to pass over.

@@ -135,16 +135,3 @@ impl Line {
         Self(std::array::from_fn(|_| Slot { fingerprint: AtomicU64::new(EMPTY), word: Word::new() }))
     }
 }
-
-/// Asks the CPU to fetch a line before it is needed.
-#[inline]
-pub(crate) fn prefetch(line: &Line) {
-    #[cfg(all(target_arch = "x86_64", not(tollgate_loom)))]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a hint that never faults, and the line is a valid reference.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(line).cast()) }
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(tollgate_loom))))]
-    let _ = line;
-}

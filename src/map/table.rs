@@ -2,8 +2,9 @@
 
 use super::memory::Lines;
 use super::room::Room;
-use super::slot::{Fingerprint, Line, Owner, SLOTS, Slot, prefetch};
+use super::slot::{Fingerprint, Line, Owner, SLOTS, Slot};
 use crate::epoch::Guard;
+use crate::prefetch::prefetch;
 use crate::sync::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, Plain};
 use std::io;
 
@@ -156,7 +157,7 @@ impl Table {
     #[inline]
     pub(super) fn home(&self, client: Fingerprint) -> &Line {
         let line = self.line(client);
-        prefetch(line);
+        prefetch(std::ptr::from_ref(line));
         line
     }
 

@@ -15,6 +15,7 @@ use super::spares::{Memory, size};
 #[cfg(tollgate_loom)]
 use super::witness;
 use crate::epoch::Guard;
+use crate::prefetch::prefetch;
 use crate::sync::Plain;
 use std::iter::repeat_n;
 use std::mem::ManuallyDrop;
@@ -53,6 +54,16 @@ pub(super) fn write(ledger: &'static Ledger, instant: u64, kept: [&[Plain<u64>];
     #[cfg(tollgate_loom)]
     witness::written(payload);
     payload
+}
+
+/// Has a log fetched into the cache that may have so many events, as much of it as is not found by the processor itself once
+/// it is read from the start. Otherwise its events would be asked for only when its length has arrived.
+#[inline]
+pub(super) fn fetch(payload: u64, events: usize) {
+    const LINE: usize = 64 / size_of::<u64>();
+    const LINES: usize = 8;
+    let lines = (HEADER + events).div_ceil(LINE).min(LINES);
+    (0..lines).for_each(|line| prefetch(address(payload).wrapping_add(line * LINE)));
 }
 
 /// Reads a log.
