@@ -218,12 +218,8 @@ impl Core {
     }
 
     async fn ask_and_forget(&self, action: Action, demand: &Demand<'_>) -> Result<Reply, StoreError> {
-        let reply = self.ask(action, demand).await;
-        // Also after a failure: it may have been carried out.
-        if !self.refusals.is_off() {
-            self.refusals.forget(self.refusals.client(demand.key, demand.tag));
-        }
-        reply
+        let _forget = Forget { core: self, demand };
+        self.ask(action, demand).await
     }
 
     async fn decide(&self, demand: Demand<'_>) -> Result<Allowed, Denied> {
@@ -336,6 +332,22 @@ impl Core {
             Some(Reason::Unavailable) => Count::Unavailable,
             Some(_) => Count::Denied,
         });
+    }
+}
+
+/// Has the cache forget a client when this ends: also after a failure, and when it is dropped, as what gives the client
+/// something back may have been carried out.
+struct Forget<'a> {
+    core: &'a Core,
+    demand: &'a Demand<'a>,
+}
+
+impl Drop for Forget<'_> {
+    fn drop(&mut self) {
+        let Self { core, demand } = self;
+        if !core.refusals.is_off() {
+            core.refusals.given_back(core.refusals.client(demand.key, demand.tag), core.local());
+        }
     }
 }
 

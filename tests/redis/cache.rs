@@ -90,3 +90,18 @@ async fn what_is_given_back_here_is_noticed_at_once() {
         assert_eq!(limiter.reset("alice").await, Ok(true));
     }
 }
+
+/// It may be carried out, as here.
+#[tokio::test]
+async fn a_refund_that_is_cancelled_is_noticed_too() {
+    let server = RedisServer::start();
+    let store = patient(&server).open().unwrap();
+    let limiter = SharedLimiter::token_bucket("api", Quota::per_hour(1)).cache_refusals(64).build(&store).unwrap();
+    assert!(limiter.allow("alice").await && !limiter.allow("alice").await);
+    // From here on the server knows the script, so that one request is all.
+    assert_eq!(limiter.peek("alice").await.unwrap().remaining(), 0);
+    server.freeze();
+    assert!(tokio::time::timeout(Duration::from_millis(1), limiter.refund("alice", 1)).await.is_err());
+    server.thaw();
+    assert!(limiter.allow("alice").await);
+}
