@@ -34,6 +34,9 @@ use std::time::Duration;
 /// A future that is dropped before it is polled has done nothing. Dropped later, its request may have been sent, and if so,
 /// may have been charged; there is no telling. It is not charged twice, nothing is left to clean up, and no other call is
 /// affected.
+///
+/// Only calls that end tell whether the store is away. So keep the budget below the timeouts that are set around calls: where
+/// all are dropped before it has passed, the store is asked on and on, over a connection that may have gone silent.
 #[derive(Clone)]
 pub struct SharedLimiter {
     core: Arc<Core>,
