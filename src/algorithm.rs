@@ -82,6 +82,12 @@ pub trait Algorithm: Answers + Copy + std::fmt::Debug + Send + Sync + 'static + 
     /// The payload after `cost` (from 1 to the limit) is taken at `now`, or `None` if it is refused.
     fn charge(&self, payload: u64, now: u64, cost: u64) -> Option<u64>;
 
+    /// [`charge`](Self::charge) at one instant, for any payload. What depends on the instant alone is computed here.
+    #[inline(always)]
+    fn charges(&self, now: u64, cost: u64) -> impl Fn(u64) -> Option<u64> {
+        move |payload| self.charge(payload, now, cost)
+    }
+
     /// The payload after the charge of `cost` that came to `charged` is undone at `now`, with the tokens that this
     /// returns.
     fn give_back(&self, payload: u64, now: u64, cost: u64, charged: Charged) -> Option<(u64, u64)>;

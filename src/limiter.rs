@@ -125,21 +125,29 @@ impl<A: Algorithm, C: Clock, S: BuildHasher + Send + Sync + 'static> Limiter<A, 
         let mut guard = core.map.pin();
         for block in keys.chunks(BLOCK) {
             core.map.freshen(&mut guard);
-            let locate = |key| core.map.locate(&guard, core.fingerprint(key));
-            let mut spots = [locate(&block[0]); BLOCK];
-            for (spot, key) in spots.iter_mut().zip(block).skip(1) {
-                *spot = locate(key);
+            let batch = core.map.batch(&guard, now);
+            let mut clients = [Fingerprint::new(0); BLOCK];
+            for (client, key) in clients.iter_mut().zip(block) {
+                *client = core.fingerprint(key);
+                batch.announce(*client);
             }
-            for &spot in &spots[..block.len()] {
-                // Each is pushed where it is made. Made here and pushed there, all of its bytes would be copied once more.
-                match core.map.charge(spot, now, 1) {
+            // Each is written where it is made. Made here and pushed there, all of its bytes would be copied once more.
+            let places = &mut decisions.spare_capacity_mut()[..block.len()];
+            for (&client, place) in clients.iter().zip(places) {
+                match batch.charge(client) {
                     Charge::Allowed { payload, now } => {
-                        decisions.push(Ok(core.allowed(payload, now, 1, spot.client().get())));
+                        place.write(Ok(core.allowed(payload, now, 1, client.get())));
                     }
-                    Charge::Refused { payload, now } => decisions.push(Err(core.limited(payload, now, 1))),
-                    Charge::Full { now } => decisions.push(core.decide_full(now, 1)),
+                    Charge::Refused { payload, now } => {
+                        place.write(Err(core.limited(payload, now, 1)));
+                    }
+                    Charge::Full { now } => {
+                        place.write(core.decide_full(now, 1));
+                    }
                 }
             }
+            // SAFETY: so many places were within the capacity, and were written.
+            unsafe { decisions.set_len(decisions.len() + block.len()) };
         }
         decisions
     }

@@ -24,6 +24,7 @@
 //! not taken along, and in the new table no instant before the floor is ever used: `now` is read as `max(now, floor)`.
 //! So dropping it changes no answer, whatever a thread with an older reading of the clock is just doing.
 
+pub(crate) mod batch;
 pub(crate) mod graveyard;
 mod memory;
 pub(crate) mod migration;
@@ -79,13 +80,6 @@ pub struct Spot<'g> {
     client: Fingerprint,
     table: &'g Table,
     home: &'g Line,
-}
-
-impl Spot<'_> {
-    #[inline]
-    pub(crate) fn client(&self) -> Fingerprint {
-        self.client
-    }
 }
 
 /// What to do about a client that is not held.

@@ -2,7 +2,7 @@
 
 use super::keys::{Key, Keys};
 use super::limits::Limits;
-use super::peers::bare::Bare;
+use super::peers::bare::{Bare, BareBatch};
 use super::peers::{direct, governor, maps, mutexes, tollgate};
 
 /// A limiter under test.
@@ -68,7 +68,7 @@ pub const SHARDED: &str = "sharded mutex";
 pub const RWLOCK: &str = "RwLock<HashMap<Mutex>>";
 pub const BARE_CHECK: &str = "bare: pin, hash, clock, CAS";
 pub const BARE_SESSION: &str = "bare: hash, clock, CAS";
-pub const BARE_CHECK_MANY: &str = "bare: hash, CAS";
+pub const BARE_CHECK_MANY: &str = "bare: hash, search, CAS, decision";
 pub const BARE_GATE: &str = "bare: clock, CAS";
 
 /// Slots for some thousand clients, and for 8 million.
@@ -144,18 +144,18 @@ pub fn direct() -> Vec<Contender<()>> {
 /// The lower bounds of what this crate does for each of a few clients.
 pub fn bare_keyed<K: Key>() -> Vec<Contender<K>> {
     vec![
-        Contender { name: BARE_CHECK, make: |_| Box::new(Bare::<true, true>::new(FEW_SLOTS)) },
-        Contender { name: BARE_SESSION, make: |_| Box::new(Bare::<false, true>::new(FEW_SLOTS)) },
-        Contender { name: BARE_CHECK_MANY, make: |_| Box::new(Bare::<false, false>::new(FEW_SLOTS)) },
+        Contender { name: BARE_CHECK, make: |_| Box::new(Bare::<true>::new(FEW_SLOTS)) },
+        Contender { name: BARE_SESSION, make: |_| Box::new(Bare::<false>::new(FEW_SLOTS)) },
+        Contender { name: BARE_CHECK_MANY, make: |_| Box::new(BareBatch::new(FEW_SLOTS)) },
     ]
 }
 
 /// The lower bound of a check by each of 8 million clients: in a table that never grows, but holds them from the start.
 pub fn bare_growth<K: Key>() -> Contender<K> {
-    Contender { name: BARE_CHECK, make: |_| Box::new(Bare::<true, true>::new(MANY_SLOTS)) }
+    Contender { name: BARE_CHECK, make: |_| Box::new(Bare::<true>::new(MANY_SLOTS)) }
 }
 
 /// The lower bound of a gate.
 pub fn bare_direct() -> Vec<Contender<()>> {
-    vec![Contender { name: BARE_GATE, make: |_| Box::new(Bare::<false, true>::new(1)) }]
+    vec![Contender { name: BARE_GATE, make: |_| Box::new(Bare::<false>::new(1)) }]
 }

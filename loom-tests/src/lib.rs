@@ -162,6 +162,19 @@ pub fn charge_under<A: Algorithm>(guard: &Guard, map: &Map<A>, client: Fingerpri
     }
 }
 
+/// The same as a batch of one, that begins some time before the charge.
+pub fn charge_in_batch<A: Algorithm>(map: &Map<A>, client: Fingerprint, now: u64) -> bool {
+    let guard = map.pin();
+    let batch = map.batch(&guard, now);
+    batch.announce(client);
+    loom::thread::yield_now();
+    match batch.charge(client) {
+        Charge::Allowed { .. } => true,
+        Charge::Refused { .. } => false,
+        Charge::Full { .. } => panic!("no place"),
+    }
+}
+
 /// The same for client 0 of a limiter with windows: when its whole limit can be had again, if the call passed. That is a
 /// window after the instant at which a log has the call, and the end of the fixed window that it counts in.
 pub fn charge_until<A: Algorithm>(map: &Map<A>, algorithm: A, now: u64) -> Option<u64> {

@@ -171,12 +171,17 @@ impl Answers for TokenBucket {
 }
 
 impl Algorithm for TokenBucket {
-    #[inline]
+    #[inline(always)]
     fn charge(&self, word: u64, now: u64, cost: u64) -> Option<u64> {
+        self.charges(now, cost)(word)
+    }
+
+    #[inline(always)]
+    fn charges(&self, now: u64, cost: u64) -> impl Fn(u64) -> Option<u64> {
         debug_assert!((1..=self.scale.limit).contains(&cost));
         let full = self.full(now);
-        let charged = word.max(full) + cost * self.scale.unit;
-        (charged <= full + self.capacity).then_some(charged)
+        let (units, most) = (cost * self.scale.unit, full + self.capacity);
+        move |word| Some(word.max(full) + units).filter(|&charged| charged <= most)
     }
 
     /// What has refilled since the charge is not returned: without the charge, the refill would have found less room.

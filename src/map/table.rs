@@ -155,9 +155,15 @@ impl Table {
     /// together in any other table too, and a migration walks both in order.
     #[inline]
     pub(super) fn home(&self, client: Fingerprint) -> &Line {
-        let line = &self.lines[self.home_index(client)];
+        let line = self.line(client);
         prefetch(line);
         line
+    }
+
+    /// A client's first line.
+    #[inline]
+    pub(super) fn line(&self, client: Fingerprint) -> &Line {
+        &self.lines[self.home_index(client)]
     }
 
     /// Prepares memory that may be fresh for a client who is about to get a place there.

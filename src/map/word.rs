@@ -37,7 +37,13 @@ impl Step<Charge> {
     /// Takes `cost` at `now`.
     #[inline(always)]
     pub(crate) fn charge(algorithm: &impl Algorithm, payload: u64, now: u64, cost: u64) -> Self {
-        match algorithm.charge(payload, now, cost) {
+        Self::charged(algorithm.charge(payload, now, cost), payload, now)
+    }
+
+    /// Writes the payload that a charge has come to, or leaves the one that it found.
+    #[inline(always)]
+    pub(crate) fn charged(charged: Option<u64>, payload: u64, now: u64) -> Self {
+        match charged {
             Some(payload) => Self::Write(payload, Charge::Allowed { payload, now }),
             None => Self::Keep(Charge::Refused { payload, now }),
         }

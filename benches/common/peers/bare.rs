@@ -1,22 +1,22 @@
 //! What a check cannot be had without, and no more: the lower bounds of this crate's figures. It limits nobody.
 
-use crate::common::keys::Key;
+use crate::common::keys::{Key, Keys};
 use crate::common::subject::Subject;
 use ahash::RandomState;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use tollgate::{Clock, MonotonicClock};
+use tollgate::{Allowed, Clock, Denied, MonotonicClock};
 
-/// A hash of the key, and a compare-and-swap of the word that it leads to; before these a pin of the epoch, between them
-/// a reading of the clock, or not.
-pub struct Bare<const PIN: bool, const CLOCK: bool> {
+/// A hash of the key, a reading of the clock, and a compare-and-swap of the word that the hash leads to; before these a pin
+/// of the epoch, or not.
+pub struct Bare<const PIN: bool> {
     /// Two to a slot, as a client has a fingerprint and a word.
     words: Box<[AtomicU64]>,
     hasher: RandomState,
     clock: MonotonicClock,
 }
 
-impl<const PIN: bool, const CLOCK: bool> Bare<PIN, CLOCK> {
+impl<const PIN: bool> Bare<PIN> {
     /// With room for so many clients, whose memory comes into being when it is first touched.
     pub fn new(slots: usize) -> Self {
         let words = Box::into_raw(vec![0_u64; 2 * slots].into_boxed_slice());
@@ -26,10 +26,66 @@ impl<const PIN: bool, const CLOCK: bool> Bare<PIN, CLOCK> {
     }
 }
 
+/// What a decision in a batch cannot be had without: a hash of the key, its place found among the four of a cache line, a
+/// compare-and-swap of the word there, and as many bytes written as a decision has.
+pub struct BareBatch {
+    slots: Box<[[[AtomicU64; 2]; BareBatch::LINE]]>,
+    hasher: RandomState,
+}
+
+type Decision = [u64; size_of::<Result<Allowed, Denied>>() / size_of::<u64>()];
+
+impl BareBatch {
+    const LINE: usize = 4;
+    const SIZE: usize = 64;
+
+    pub fn new(slots: usize) -> Self {
+        Self { slots: (0..slots / Self::LINE).map(|_| Default::default()).collect(), hasher: RandomState::new() }
+    }
+
+    fn check_many<K: Key>(&self, keys: &[K]) -> Vec<Decision> {
+        let mut decisions = Vec::with_capacity(keys.len());
+        for key in keys {
+            let hash = self.hasher.hash_one(key);
+            let line = &self.slots[hash as usize & (self.slots.len() - 1)];
+            let index: usize = (1..Self::LINE).map(|i| i * usize::from(line[i][0].load(Relaxed) == hash)).sum();
+            let [fingerprint, word] = &line[index % Self::LINE];
+            let mut seen = word.load(Acquire);
+            while let Err(other) = word.compare_exchange(seen, seen + 1, Release, Acquire) {
+                seen = other;
+            }
+            let mut decision = Decision::default();
+            decision.fill(seen);
+            decision[0] = u64::from(fingerprint.load(Relaxed) == hash);
+            decisions.push(decision);
+        }
+        decisions
+    }
+}
+
+impl<K: Key> Subject<K> for BareBatch {
+    fn check(&self, key: &K) -> bool {
+        !self.check_many(std::slice::from_ref(key)).is_empty()
+    }
+
+    fn run(&self, keys: &mut Keys, checks: u64) -> u64 {
+        let mut allowed = 0;
+        let mut left = checks;
+        while left > 0 {
+            let size = left.min(Self::SIZE as u64);
+            let batch: [K; Self::SIZE] = std::array::from_fn(|_| K::of(keys.number()));
+            let decisions = self.check_many(&batch[..size as usize]);
+            allowed += decisions.iter().filter(|decision| decision[0] <= 1).count() as u64;
+            left -= size;
+        }
+        allowed
+    }
+}
+
 /// What a sliding log's admission cannot be had without: a check, and as much memory read and written as a log of so many
 /// events is.
 pub struct BareLog<const EVENTS: usize> {
-    check: Bare<true, true>,
+    check: Bare<true>,
     logs: Box<[[AtomicU64; EVENTS]]>,
 }
 
@@ -51,14 +107,14 @@ impl<const EVENTS: usize> Subject<u64> for BareLog<EVENTS> {
     }
 }
 
-impl<const PIN: bool, const CLOCK: bool, K: Key> Subject<K> for Bare<PIN, CLOCK> {
+impl<const PIN: bool, K: Key> Subject<K> for Bare<PIN> {
     #[inline]
     fn check(&self, key: &K) -> bool {
         let _guard = PIN.then(crossbeam_epoch::pin);
         // Who limits one thing as a whole has nothing to hash.
         let hash = if size_of::<K>() == 0 { 0 } else { self.hasher.hash_one(key) };
         let word = &self.words[2 * (hash as usize & (self.words.len() / 2 - 1))];
-        let now = if CLOCK { self.clock.now() } else { 0 };
+        let now = self.clock.now();
         let mut seen = word.load(Acquire);
         while let Err(other) = word.compare_exchange(seen, seen.max(now) + 1, Release, Acquire) {
             seen = other;

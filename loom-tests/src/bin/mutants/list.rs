@@ -7,6 +7,7 @@ const SLOT: &str = "src/map/slot.rs";
 const TABLE: &str = "src/map/table.rs";
 const ROOM: &str = "src/map/room.rs";
 const MAP: &str = "src/map.rs";
+const BATCH: &str = "src/map/batch.rs";
 const MIGRATION: &str = "src/map/migration.rs";
 const GRAVEYARD: &str = "src/map/graveyard.rs";
 const TOGETHER: &str = "src/all_or_nothing.rs";
@@ -334,6 +335,20 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         text: r#"!self.is_due(now) && now >= self.birth().floor"#,
         with: r#"!self.is_due(now)"#,
         models: &["migration::a_floor_never_goes_back"],
+    },
+    Mutation {
+        name: "batch: a found client needs no quiet table",
+        file: BATCH,
+        text: r#"let is_quiet = table.is_quiet(now) && self.shared.is_none();"#,
+        with: r#"let is_quiet = self.shared.is_none();"#,
+        models: &["batch::a_batch_goes_by_the_floor"],
+    },
+    Mutation {
+        name: "batch: a client without a payload gets a fresh bucket where others share one",
+        file: BATCH,
+        text: r#"let is_quiet = table.is_quiet(now) && self.shared.is_none();"#,
+        with: r#"let is_quiet = table.is_quiet(now);"#,
+        models: &["batch::a_batch_gives_no_fresh_bucket_where_clients_share_one"],
     },
     Mutation {
         name: "map: claims need no room",
