@@ -57,11 +57,17 @@ impl Breaker {
 
     fn enter_at(&self, now: u64) -> Result<(), Duration> {
         let until = self.until.load(Relaxed);
-        let wait = until.saturating_sub(now);
-        if until == 0 || wait == 0 && self.until.compare_exchange(until, now + self.pause, Relaxed, Relaxed).is_ok() {
+        if until > now {
+            return Err(Duration::from_nanos(until - now));
+        }
+        if until == 0 {
             return Ok(());
         }
-        Err(Duration::from_nanos(if wait == 0 { self.pause } else { wait }))
+        match self.until.compare_exchange(until, now + self.pause, Relaxed, Relaxed) {
+            // This one tries, or the store is back meanwhile.
+            Ok(_) | Err(0) => Ok(()),
+            Err(_) => Err(Duration::from_nanos(self.pause)),
+        }
     }
 
     fn failed_at(&self, now: u64) -> bool {

@@ -34,6 +34,9 @@ use std::time::Duration;
 /// A future that is dropped before it is polled has done nothing. Dropped later, its request may have been sent, and if so,
 /// may have been charged; there is no telling. It is not charged twice, nothing is left to clean up, and no other call is
 /// affected.
+///
+/// Only calls that end tell whether the store is away. So keep the budget below the timeouts that are set around calls: where
+/// all are dropped before it has passed, the store is asked on and on, over a connection that may have gone silent.
 #[derive(Clone)]
 pub struct SharedLimiter {
     core: Arc<Core>,
@@ -218,12 +221,8 @@ impl Core {
     }
 
     async fn ask_and_forget(&self, action: Action, demand: &Demand<'_>) -> Result<Reply, StoreError> {
-        let reply = self.ask(action, demand).await;
-        // Also after a failure: it may have been carried out.
-        if !self.refusals.is_off() {
-            self.refusals.forget(self.refusals.client(demand.key, demand.tag));
-        }
-        reply
+        let _forget = Forget { core: self, demand };
+        self.ask(action, demand).await
     }
 
     async fn decide(&self, demand: Demand<'_>) -> Result<Allowed, Denied> {
@@ -336,6 +335,22 @@ impl Core {
             Some(Reason::Unavailable) => Count::Unavailable,
             Some(_) => Count::Denied,
         });
+    }
+}
+
+/// Has the cache forget a client when this ends: also after a failure, and when it is dropped, as what gives the client
+/// something back may have been carried out.
+struct Forget<'a> {
+    core: &'a Core,
+    demand: &'a Demand<'a>,
+}
+
+impl Drop for Forget<'_> {
+    fn drop(&mut self) {
+        let Self { core, demand } = self;
+        if !core.refusals.is_off() {
+            core.refusals.given_back(core.refusals.client(demand.key, demand.tag), core.local());
+        }
     }
 }
 

@@ -8,11 +8,14 @@
 //! The store decided after it was asked, so its clock is now at most at the instant it named plus the time since *before*
 //! it was asked. Counted from there, the cache may ask the store a little too early, and never refuses a moment too long.
 //!
+//! What gives a client something back has it forgotten. A refusal that was asked for before that may be told here only
+//! after it; so it is not remembered.
+//!
 //! Entries lie in sets of four, each behind a lock that is held for some nanoseconds. A full set gives up what ends first.
 
 use super::rule::{Rule, State};
 use ahash::RandomState;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const WAYS: usize = 4;
 
@@ -29,10 +32,17 @@ pub(super) struct Refusal {
     until: u64,
 }
 
+#[derive(Debug, Default)]
+struct Set {
+    places: [Option<Refusal>; WAYS],
+    /// When one of the set's clients was last given something back, in local time.
+    given_back: u64,
+}
+
 #[derive(Debug)]
 pub(super) struct Refusals {
     hasher: RandomState,
-    sets: Box<[Mutex<[Option<Refusal>; WAYS]>]>,
+    sets: Box<[Mutex<Set>]>,
 }
 
 impl Refusals {
@@ -52,8 +62,8 @@ impl Refusals {
 
     /// Under which state, and at which instant of the store, a call would be refused. `local` is in microseconds.
     pub(super) fn find(&self, rule: &Rule, client: u64, cost: u64, local: u64) -> Option<(State, u64)> {
-        let set = self.set(client)?.lock().unwrap_or_else(PoisonError::into_inner);
-        let refusal = set.iter().flatten().find(|refusal| refusal.client == client)?;
+        let set = self.set(client)?;
+        let refusal = set.places.iter().flatten().find(|refusal| refusal.client == client)?;
         let now = refusal.offset.wrapping_add(local);
         // A log's state answers for the cost of its own decision only.
         let speaks = cost == refusal.cost || !matches!(refusal.state, State::SlidingLog { .. });
@@ -63,29 +73,46 @@ impl Refusals {
 
     /// Remembers what the store said at `now`, when it was asked at `asked` of the local clock.
     pub(super) fn remember(&self, rule: &Rule, client: u64, cost: u64, state: State, now: u64, asked: u64) {
-        let Some(set) = self.set(client) else { return };
         let Some(wait @ 1..) = rule.answers(state, now, cost).retry_after else { return };
         let offset = now.wrapping_sub(asked);
         let refusal = Refusal { client, cost, state, offset, until: now.saturating_add(wait) };
-        let mut set = set.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = set.iter().position(|place| place.is_some_and(|there| there.client == client));
-        let ends_first = || (0..WAYS).min_by_key(|&place| set[place].map_or(0, |there| there.until));
+        let Some(mut set) = self.set(client) else { return };
+        if asked < set.given_back {
+            return;
+        }
+        let places = &mut set.places;
+        let place = places.iter().position(|place| place.is_some_and(|there| there.client == client));
+        let ends_first = || (0..WAYS).min_by_key(|&place| places[place].map_or(0, |there| there.until));
         if let Some(place) = place.or_else(ends_first) {
-            set[place] = Some(refusal);
+            places[place] = Some(refusal);
         }
     }
 
     pub(super) fn forget(&self, client: u64) {
-        let Some(set) = self.set(client) else { return };
-        let mut set = set.lock().unwrap_or_else(PoisonError::into_inner);
-        set.iter_mut()
-            .filter(|place| place.is_some_and(|there| there.client == client))
-            .for_each(|place| *place = None);
+        if let Some(mut set) = self.set(client) {
+            set.forget(client);
+        }
     }
 
-    fn set(&self, client: u64) -> Option<&Mutex<[Option<Refusal>; WAYS]>> {
+    /// Forgets a client that has been given something back by now.
+    pub(super) fn given_back(&self, client: u64, local: u64) {
+        if let Some(mut set) = self.set(client) {
+            set.forget(client);
+            set.given_back = set.given_back.max(local);
+        }
+    }
+
+    fn set(&self, client: u64) -> Option<MutexGuard<'_, Set>> {
         let sets = self.sets.len() as u128;
-        self.sets.get(((u128::from(client) * sets) >> 64) as usize)
+        let set = self.sets.get(((u128::from(client) * sets) >> 64) as usize)?;
+        Some(set.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Set {
+    fn forget(&mut self, client: u64) {
+        let found = |place: &&mut Option<Refusal>| place.is_some_and(|there| there.client == client);
+        self.places.iter_mut().filter(found).for_each(|place| *place = None);
     }
 }
 
@@ -109,6 +136,20 @@ mod tests {
         assert_eq!(cache.find(&rule, cache.client(b"bob", None), 1, 60), None);
         cache.forget(client);
         assert_eq!(cache.find(&rule, client, 1, 60), None);
+    }
+
+    #[test]
+    fn what_was_asked_before_a_return_is_not_remembered() {
+        let (rule, cache) = (Rule::token_bucket(Quota::per_hour(1)).unwrap(), Refusals::new(1));
+        let (client, state) = (cache.client(b"alice", None), rule.after(1, 1_000_000));
+        let held_when_asked_at = |asked| {
+            cache.remember(&rule, client, 1, state, 1_000_000, asked);
+            cache.find(&rule, client, 1, asked).is_some()
+        };
+        assert!(held_when_asked_at(50));
+        cache.given_back(client, 60);
+        assert!(!held_when_asked_at(59));
+        assert!(held_when_asked_at(60));
     }
 
     #[test]

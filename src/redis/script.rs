@@ -9,36 +9,48 @@
 //! - For everything else, and for several limits at once: the same lines in functions, in a loop over the limits. There is
 //!   one for each algorithm, and one that knows all of them.
 //!
-//! The log reads its state as it goes, and has the second kind only.
-//!
 //! `KEYS` are the keys of the limits. `ARGV[1]` is all numbers, as little-endian doubles, which one call unpacks: the time
-//! in microseconds, or -1 for the server's own; how many milliseconds to keep keys beyond need; for each limit its cost,
-//! limit, a, b, c (named by the algorithm) and algorithm; what to do, and the mark of the charge to return. A charge's mark
-//! is the second number of a token bucket's or a log's state, and the start of a window.
+//! in microseconds, or -1 for the server's own; how many milliseconds to keep keys beyond need; and for each limit its cost,
+//! limit, a, b and c, named by the algorithm. The second kind is also told what to do, the mark of the charge to return, and
+//! for each limit its algorithm. A charge's mark is the second number of a token bucket's or a log's state, and the start
+//! of a window.
 //!
-//! The answer is one string of such numbers too, which both sides have at less cost than an array: whether all was taken or
-//! how much was put back, the time, and for each limit whether the cost fits, and x, y and z after it. Numbers are whole
-//! and below 2^53, up to which a double holds each.
+//! The answer has for each limit its state after the decision: a byte for the algorithm, or 0 if the cost does not fit, and
+//! as such doubles a, x, y, z and the time. That is what is stored too, but for the log, which has a list; so a charge by
+//! one limit makes one string, writes it, and answers by it. The second kind adds whether all was taken, or how much was
+//! put back. Numbers are whole and below 2^53, up to which a double holds each.
 
 use super::rule::Algorithm;
 use redis::Script;
 use std::sync::LazyLock;
 
-/// The lines of an algorithm whose state is one string.
+/// The lines of an algorithm.
 struct Lines {
+    /// Functions that the others use.
+    help: &'static str,
+    read: &'static str,
     look: &'static str,
     take: &'static str,
     keep: &'static str,
+    /// Writes the state, and for how long to keep it.
+    save: &'static str,
     undo: &'static str,
+    /// What `take` and `undo` know of `look` beside the state.
+    known: &'static [&'static str],
 }
 
+/// The lines of an algorithm whose state is one string.
 macro_rules! lines {
     ($directory:literal) => {
         Lines {
+            help: "",
+            read: include_str!("script/read.lua"),
             look: include_str!(concat!("script/", $directory, "/look.lua")),
             take: include_str!(concat!("script/", $directory, "/take.lua")),
             keep: include_str!(concat!("script/", $directory, "/keep.lua")),
+            save: include_str!("script/write.lua"),
             undo: include_str!(concat!("script/", $directory, "/undo.lua")),
+            known: &[],
         }
     };
 }
@@ -46,14 +58,19 @@ macro_rules! lines {
 const TOKEN_BUCKET: Lines = lines!("token_bucket");
 const FIXED_WINDOW: Lines = lines!("fixed_window");
 const SLIDING_COUNTER: Lines = lines!("sliding_counter");
-const SLIDING_LOG: &str = include_str!("script/sliding_log.lua");
+const SLIDING_LOG: Lines = Lines {
+    help: include_str!("script/sliding_log/list.lua"),
+    read: "",
+    save: EXPIRE,
+    known: &["from", "total", "instant"],
+    ..lines!("sliding_log")
+};
 
 const SINGLE: &str = include_str!("script/single.lua");
 const SEVERAL: &str = include_str!("script/several.lua");
 const CLOCK: &str = include_str!("script/clock.lua");
-const READ: &str = include_str!("script/read.lua");
 const TTL: &str = include_str!("script/ttl.lua");
-const WRITE: &str = include_str!("script/write.lua");
+const PACK: &str = include_str!("script/pack.lua");
 const DECIDE: &str = include_str!("script/decide.lua");
 
 /// Somebody may have taken the time to live off a key.
@@ -75,13 +92,13 @@ impl Source {
 
     /// For a charge by one limit.
     fn single(algorithm: Algorithm) -> Self {
-        let Some(Lines { look, take, keep, .. }) = lines_of(algorithm) else { return Self::several(&[algorithm]) };
+        let Lines { help, read, look, take, keep, save, .. } = lines_of(algorithm);
         let tag = algorithm.number();
         Self::new(format!(
-            "{SINGLE}local tag = {tag}\n{CLOCK}{READ}{look}\
-             if fits then\n{take}{keep}{TTL}{WRITE}\
-             elseif {HAS_NO_END} then\n{keep}{TTL}{EXPIRE}end\n\
-             local one = fits and 1 or 0\nreturn struct.pack('<dddddd', one, now, one, x, y, z)\n"
+            "{SINGLE}local tag = {tag}\n{CLOCK}{help}{read}{look}\
+             if fits then\n{take}{PACK}{keep}{TTL}{save}return state\nend\n\
+             if {HAS_NO_END} then\n{keep}{TTL}{EXPIRE}end\n\
+             tag = 0\n{PACK}return state\n"
         ))
     }
 
@@ -90,41 +107,45 @@ impl Source {
         let rules: String = algorithms.iter().map(|&algorithm| functions(algorithm)).collect();
         Self::new(format!(
             "{SEVERAL}{CLOCK}\
-             local function expire(it)\nlocal key, keep = it.key, it.rule.keep(it)\n{TTL}{EXPIRE}end\n\
-             local function repair(it)\nlocal key, found = it.key, it.found\nif {HAS_NO_END} then expire(it) end\nend\n\
+             local function repair(it)\nlocal key, found = it.key, it.found\n\
+             if {HAS_NO_END} then\nlocal keep = it.rule.keep(it)\n{TTL}{EXPIRE}end\nend\n\
+             local function state_of(it)\nlocal tag = it.fits and it.rule.tag or 0\n\
+             local a, x, y, z = it.a, it.x, it.y, it.z\n{PACK}return state\nend\n\
              {rules}{DECIDE}"
         ))
     }
 }
 
-fn lines_of(algorithm: Algorithm) -> Option<Lines> {
+fn lines_of(algorithm: Algorithm) -> Lines {
     match algorithm {
-        Algorithm::TokenBucket => Some(TOKEN_BUCKET),
-        Algorithm::FixedWindow => Some(FIXED_WINDOW),
-        Algorithm::SlidingCounter => Some(SLIDING_COUNTER),
-        Algorithm::SlidingLog => None,
+        Algorithm::TokenBucket => TOKEN_BUCKET,
+        Algorithm::FixedWindow => FIXED_WINDOW,
+        Algorithm::SlidingCounter => SLIDING_COUNTER,
+        Algorithm::SlidingLog => SLIDING_LOG,
     }
 }
 
 /// An algorithm as functions of a table, which holds a limit and what is known of the client.
 fn functions(algorithm: Algorithm) -> String {
-    /// The fields of the table that the lines work on.
-    const FIELDS: &str = "local key, cost, limit, a, b, c = it.key, it.cost, it.limit, it.a, it.b, it.c\n";
-    const STATE: &str = "local x, y, z = it.x, it.y, it.z\n";
+    let Lines { help, read, look, take, keep, save, undo, known } = lines_of(algorithm);
     let tag = algorithm.number();
-    let rule = match lines_of(algorithm) {
-        None => SLIDING_LOG.to_owned(),
-        Some(Lines { look, take, keep, undo }) => format!(
-            "local tag = {tag}\n\
-             function rule.look(it)\n{FIELDS}{READ}{look}\
-             it.found, it.fits, it.x, it.y, it.z = found, fits, x, y, z\nend\n\
-             function rule.keep(it)\n{FIELDS}{STATE}{keep}return keep\nend\n\
-             local function save(it)\n{FIELDS}{STATE}local keep = rule.keep(it)\n{TTL}{WRITE}end\n\
-             function rule.take(it)\n{FIELDS}{STATE}{take}it.x, it.y, it.z = x, y, z\nsave(it)\nend\n\
-             {undo}"
-        ),
-    };
-    format!("do\nlocal rule = {{}}\nalgorithms[{tag}] = rule\n{rule}end\n")
+    let known = [&["found", "fits", "x", "y", "z"], known].concat();
+    let (learn, recall) = (assign("it.", &known, ""), assign("", &known, "it."));
+    let limit = assign("", &["key", "cost", "limit", "a", "b", "c"], "it.");
+    format!(
+        "do\nlocal tag = {tag}\nlocal rule = {{ tag = tag }}\nalgorithms[tag] = rule\n{help}\
+         function rule.look(it)\nlocal {limit}{read}{look}{learn}end\n\
+         function rule.keep(it)\nlocal {limit}local {recall}{keep}return keep\nend\n\
+         local function save(it)\nlocal {limit}local {recall}{PACK}{keep}{TTL}{save}end\n\
+         function rule.take(it)\nlocal {limit}local {recall}{take}it.x, it.y, it.z = x, y, z\nsave(it)\nend\n\
+         {undo}end\n"
+    )
+}
+
+/// An assignment of variables, or fields of a table, to those of the same names.
+fn assign(to: &str, names: &[&str], from: &str) -> String {
+    let list = |prefix| names.iter().map(|name| format!("{prefix}{name}")).collect::<Vec<_>>().join(", ");
+    format!("{} = {}\n", list(to), list(from))
 }
 
 /// The script for a charge by one limit of this algorithm.

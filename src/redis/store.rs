@@ -61,6 +61,19 @@ pub(super) enum Action {
     Reset,
 }
 
+impl Action {
+    /// Its number in scripts, and the mark of the charge to return.
+    fn numbers(self) -> (u8, u64) {
+        match self {
+            Self::Take => (0, 0),
+            Self::Peek => (1, 0),
+            Self::Refund => (2, 0),
+            Self::Return(mark) => (3, mark),
+            Self::Reset => (4, 0),
+        }
+    }
+}
+
 /// One limit's part in a decision.
 #[derive(Debug)]
 pub(super) struct Part<'a> {
@@ -182,41 +195,36 @@ impl Shared {
         if time.is_some_and(|time| time > LAST) {
             return Err(StoreError::new(Trouble::Other, "the time that is passed to it lies past the year 2112"));
         }
-        let script = match (action, parts) {
-            (Action::Take, [part]) => script::single(part.rule.algorithm()),
-            _ => script::several(parts.iter().map(|part| part.rule.algorithm())),
+        let (script, what) = match (action, parts) {
+            (Action::Take, [part]) => (script::single(part.rule.algorithm()), None),
+            _ => (script::several(parts.iter().map(|part| part.rule.algorithm())), Some(action)),
         };
         let keys = parts.iter().map(|part| &*part.name);
-        let Answer { value, loaded } = self
-            .link
-            .run(script, keys, &self.argument(action, time, parts))
-            .await
-            .map_err(|error| trouble_of(&error))?;
+        let argument = self.argument(time, parts, what);
+        let answer = self.link.run(script, keys, &argument).await;
+        let Answer { value, loaded } = answer.map_err(|error| trouble_of(&error))?;
         if loaded {
             self.counters.count(Count::Reloads);
         }
         decode(&value, parts).map_err(|error| trouble_of(&error))
     }
 
-    /// The numbers that a script gets: see [`script`].
-    fn argument(&self, action: Action, time: Option<u64>, parts: &[Part<'_>]) -> Vec<u8> {
-        let (action, mark) = match action {
-            Action::Take => (0, 0),
-            Action::Peek => (1, 0),
-            Action::Refund => (2, 0),
-            Action::Return(mark) => (3, mark),
-            Action::Reset => (4, 0),
-        };
+    /// The numbers that a script gets: see [`script`]. The script for a charge by one limit needs not be told what to do.
+    fn argument(&self, time: Option<u64>, parts: &[Part<'_>], what: Option<Action>) -> Vec<u8> {
         let mut argument = Vec::with_capacity(8 * (4 + 6 * parts.len()));
         let mut push = |number: f64| argument.extend_from_slice(&number.to_le_bytes());
         push(time.map_or(-1.0, |time| time as f64));
         push(self.grace.as_millis() as f64);
         for Part { rule, cost, .. } in parts {
             let [a, b, c] = rule.numbers();
-            let numbers = [*cost, rule.limit, a, b, c, rule.algorithm().number().into()];
-            numbers.into_iter().for_each(|number| push(number as f64));
+            [*cost, rule.limit, a, b, c].into_iter().for_each(|number| push(number as f64));
         }
-        [action, mark].into_iter().for_each(|number| push(number as f64));
+        if let Some(action) = what {
+            let (action, mark) = action.numbers();
+            push(action.into());
+            push(mark as f64);
+            parts.iter().for_each(|part| push(part.rule.algorithm().number().into()));
+        }
         argument
     }
 
@@ -234,21 +242,31 @@ impl Shared {
     }
 }
 
-/// The numbers that a script answers: see [`script`].
+/// The states that a script answers: see [`script`].
 fn decode(value: &Value, parts: &[Part<'_>]) -> RedisResult<Reply> {
+    const STATE: usize = 1 + 5 * 8;
     let unexpected = || RedisError::from((ErrorKind::UnexpectedReturnType, "an answer of another kind or length"));
     let Value::BulkString(bytes) = value else { return Err(unexpected()) };
+    let (states, result) = bytes.as_chunks::<STATE>();
     let number = |bytes: &[u8; 8]| f64::from_le_bytes(*bytes) as u64;
-    match bytes.as_chunks::<8>() {
-        ([result, now, rest @ ..], []) if rest.len() == 4 * parts.len() => {
-            let part = |(&[fits, x, y, z], part): (&[[u8; 8]; 4], &Part<'_>)| {
-                (number(&fits) == 1, part.rule.state([&x, &y, &z].map(number)))
-            };
-            let parts = rest.as_chunks::<4>().0.iter().zip(parts).map(part).collect();
-            Ok(Reply { result: number(result), now: number(now), parts })
-        }
-        _ => Err(unexpected()),
-    }
+    let mut now = 0;
+    let part = |([tag, numbers @ ..], part): (&[u8; STATE], &Part<'_>)| {
+        let (numbers, _) = numbers.as_chunks::<8>();
+        let [_, x, y, z, time] = std::array::from_fn(|place| number(&numbers[place]));
+        now = time;
+        (*tag != 0, part.rule.state([x, y, z]))
+    };
+    let parts = match states.len() == parts.len() {
+        true => states.iter().zip(parts).map(part).collect::<Vec<_>>(),
+        false => return Err(unexpected()),
+    };
+    let result = match (<&[u8; 8]>::try_from(result), &*parts) {
+        (Ok(result), _) => number(result),
+        // A charge by one limit: whether the cost fits says all.
+        (Err(_), &[(fits, _)]) if result.is_empty() => fits.into(),
+        _ => return Err(unexpected()),
+    };
+    Ok(Reply { result, now, parts })
 }
 
 fn trouble_of(error: &RedisError) -> StoreError {

@@ -210,6 +210,31 @@ fn sliding_logs_answer_alike() {
     assert!(beside.server.keys().iter().all(|key| key.ends_with(":l")));
 }
 
+/// So many events that those which count begin and end far apart in the list, and some that begin where many have ended.
+#[test]
+fn long_sliding_logs_answer_alike() {
+    let beside = Beside::new();
+    let quota = Quota::per_second(300);
+    let local = Limiter::sliding_log(quota).clock(beside.clock.clone()).build().unwrap();
+    let shared = SharedLimiter::sliding_log("long", quota).build(&beside.store).unwrap();
+    let steps = (0..1000_u64).flat_map(|number| {
+        let wait = match number % 157 {
+            0 => 700_000,
+            80 => 330_000,
+            _ => 2_900,
+        };
+        let further = match number % 31 {
+            0 => Step::GiveBack((number % 29) as usize),
+            1 => Step::Check(40),
+            2 => Step::Refund(2),
+            _ => Step::Wait(Duration::ZERO),
+        };
+        [Step::Wait(Duration::from_micros(wait)), Step::Check(1 + number % 3), further]
+    });
+    let steps: Vec<_> = steps.collect();
+    beside.runtime.block_on(beside.follow(&local, &shared, "alice", &steps)).unwrap();
+}
+
 fn name(quota: Quota) -> String {
     quota.to_string()
 }

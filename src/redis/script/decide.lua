@@ -3,7 +3,8 @@
 
 local limits, all = {}, true
 for i = 1, #KEYS do
-  local cost, limit, a, b, c, algorithm = struct.unpack('<dddddd', ARGV[1], 48 * i - 31)
+  local cost, limit, a, b, c = struct.unpack('<ddddd', ARGV[1], 40 * i - 23)
+  local algorithm = struct.unpack('<d', ARGV[1], 25 + 40 * #KEYS + 8 * i)
   local it = { key = KEYS[i], rule = algorithms[algorithm], cost = cost, limit = limit, a = a, b = b, c = c }
   it.rule.look(it)
   limits[i] = it
@@ -26,9 +27,6 @@ else
   for i = 1, #limits do repair(limits[i]) end
 end
 
-local reply = { struct.pack('<dd', result, now) }
-for i = 1, #limits do
-  local it = limits[i]
-  reply[i + 1] = struct.pack('<dddd', it.fits and 1 or 0, it.x, it.y, it.z)
-end
-return table.concat(reply)
+local states = {}
+for i = 1, #limits do states[i] = state_of(limits[i]) end
+return table.concat(states) .. struct.pack('<d', result)

@@ -1,1 +1,1 @@
-call('SET', key, struct.pack('<Bdddd', tag, a, x, y, z), 'PX', ttl)
+call('SET', key, state, 'PX', ttl)

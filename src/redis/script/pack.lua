@@ -1,0 +1,1 @@
+local state = struct.pack('<Bddddd', tag, a, x, y, z, now)
