@@ -222,7 +222,7 @@ impl<A: Algorithm> Map<A> {
     fn update<R>(&self, spot: Spot<'_>, now: u64, absent: Absent, step: impl Fn(u64, u64) -> Step<R>) -> Option<R> {
         let Spot { guard, client, table, home } = spot;
         if table.is_quiet(now)
-            && let Some(slot) = home.find(client).or_else(|| table.find_beyond(home, client))
+            && let Some(slot) = table.find_from(home, client)
         {
             let step = |payload| step(self.or_shared(guard, payload, absent), now);
             if let Applied::Done(outcome) = slot.word.apply::<A, _>(&Pointees::under(guard), step) {

@@ -33,6 +33,21 @@ pub trait Subject<K: Key>: Send + Sync {
     }
 }
 
+/// Makes so many checks in batches of 64, of each of which `allowed` says how many were.
+#[inline]
+pub fn run_in_batches<K: Key>(keys: &mut Keys, checks: u64, allowed: impl Fn(&[K]) -> usize) -> u64 {
+    const SIZE: u64 = 64;
+    let mut sum = 0;
+    let mut left = checks;
+    while left > 0 {
+        let size = left.min(SIZE);
+        let batch: [K; SIZE as usize] = std::array::from_fn(|_| K::of(keys.number()));
+        sum += allowed(&batch[..size as usize]) as u64;
+        left -= size;
+    }
+    sum
+}
+
 /// One that takes part.
 pub struct Contender<K: Key> {
     pub name: &'static str,

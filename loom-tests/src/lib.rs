@@ -155,20 +155,19 @@ pub fn charge<A: Algorithm>(map: &Map<A>, client: Fingerprint, now: u64) -> bool
 }
 
 pub fn charge_under<A: Algorithm>(guard: &Guard, map: &Map<A>, client: Fingerprint, now: u64) -> bool {
-    match map.charge(map.locate(guard, client), now, 1) {
-        Charge::Allowed { .. } => true,
-        Charge::Refused { .. } => false,
-        Charge::Full { .. } => panic!("no place"),
-    }
+    passed(map.charge(map.locate(guard, client), now, 1))
 }
 
-/// The same as a batch of one, that begins some time before the charge.
+/// The same as a batch of one, which knows of the table what there was when it began.
 pub fn charge_in_batch<A: Algorithm>(map: &Map<A>, client: Fingerprint, now: u64) -> bool {
     let guard = map.pin();
     let batch = map.batch(&guard, now);
     batch.announce(client);
-    loom::thread::yield_now();
-    match batch.charge(client) {
+    passed(batch.charge(client))
+}
+
+fn passed(charge: Charge) -> bool {
+    match charge {
         Charge::Allowed { .. } => true,
         Charge::Refused { .. } => false,
         Charge::Full { .. } => panic!("no place"),

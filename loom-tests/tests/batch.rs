@@ -7,18 +7,37 @@ use tollgate::model::{Charge, Map};
 
 const NOW: u64 = 0;
 
-#[test]
-fn a_batch_meets_a_charge() {
+/// Client 0 may take one, and a batch and another call are after it.
+fn one_for_two<A: Algorithm>(name: &str, now: u64, one_left: impl Fn() -> Arc<Map<A>> + Send + Sync + 'static) {
     let seen = Seen::default();
     let outcomes = seen.clone();
-    model("a_batch_meets_a_charge", move || {
-        let map = one_token_left(NOW);
-        let (a, b) = (map.clone(), map.clone());
-        let passed = race(move || charge_in_batch(&a, client(0), NOW), move || charge(&b, client(0), NOW));
-        assert_ne!(passed.0, passed.1, "one token for two");
+    model(name, move || {
+        let map = one_left();
+        let (a, b) = (map.clone(), map);
+        let passed = race(move || charge_in_batch(&a, client(0), now), move || charge(&b, client(0), now));
+        assert_ne!(passed.0, passed.1, "one for two");
         outcomes.add(passed);
     });
     seen.are([(true, false), (false, true)]);
+}
+
+#[test]
+fn a_batch_meets_a_charge() {
+    one_for_two("a_batch_meets_a_charge", NOW, || one_token_left(NOW));
+}
+
+#[test]
+fn a_batch_of_logs_meets_a_charge() {
+    one_for_two("a_batch_of_logs_meets_a_charge", WINDOW, || charged(log(2), WINDOW));
+}
+
+#[test]
+fn a_batch_gives_no_fresh_bucket_where_clients_share_one() {
+    one_for_two("a_batch_gives_no_fresh_bucket_where_clients_share_one", NOW, || {
+        let map = Map::new(bucket(2), 2, true).unwrap();
+        assert!(matches!(map.charge_shared(&map.pin(), NOW, 1), Charge::Allowed { .. }));
+        Arc::new(map)
+    });
 }
 
 #[test]
@@ -46,33 +65,4 @@ fn a_batch_goes_by_the_floor() {
         let passed = passed.into_iter().chain([late]).filter(|&passed| passed).count();
         assert_eq!(passed, 2, "two tokens at the floor, and no time has passed since");
     });
-}
-
-#[test]
-fn a_batch_gives_no_fresh_bucket_where_clients_share_one() {
-    let seen = Seen::default();
-    let outcomes = seen.clone();
-    model("a_batch_gives_no_fresh_bucket_where_clients_share_one", move || {
-        let map = Arc::new(Map::new(bucket(2), 2, true).unwrap());
-        assert!(matches!(map.charge_shared(&map.pin(), NOW, 1), Charge::Allowed { .. }));
-        let (a, b) = (map.clone(), map.clone());
-        let passed = race(move || charge_in_batch(&a, client(0), NOW), move || charge(&b, client(0), NOW));
-        assert_ne!(passed.0, passed.1, "one token was left");
-        outcomes.add(passed);
-    });
-    seen.are([(true, false), (false, true)]);
-}
-
-#[test]
-fn a_batch_of_logs_meets_a_charge() {
-    let seen = Seen::default();
-    let outcomes = seen.clone();
-    model("a_batch_of_logs_meets_a_charge", move || {
-        let map = charged(log(2), WINDOW);
-        let (a, b) = (map.clone(), map.clone());
-        let passed = race(move || charge_in_batch(&a, client(0), WINDOW), move || charge(&b, client(0), WINDOW));
-        assert_ne!(passed.0, passed.1, "one for two");
-        outcomes.add(passed);
-    });
-    seen.are([(true, false), (false, true)]);
 }

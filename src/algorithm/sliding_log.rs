@@ -102,7 +102,6 @@ impl SlidingLog {
     /// The events that count at `now`: a call whose clock is behind the log counts as of that.
     #[inline]
     fn counting<'a>(&self, payload: u64, now: u64) -> Log<'a> {
-        log::fetch(payload, self.limit as usize);
         let Log { events, instant } = Self::read(payload);
         let instant = now.min(HORIZON).max(instant);
         // Each admission leaves behind what has expired, so there is seldom much of it to pass over.
@@ -149,6 +148,7 @@ impl Algorithm for SlidingLog {
     #[inline]
     fn charge(&self, payload: u64, now: u64, cost: u64) -> Option<u64> {
         debug_assert!((1..=self.limit).contains(&cost));
+        log::fetch(payload, self.limit as usize);
         let Log { events, instant } = self.counting(payload, now);
         (events.len() as u64 + cost <= self.limit)
             .then(|| log::write(self.ledger, instant, [events, &[]], cost as usize))

@@ -11,7 +11,6 @@ use crate::algorithm::Algorithm;
 use crate::epoch::Guard;
 
 /// Charges of one token each, under one guard.
-#[derive(Clone, Copy)]
 #[allow(missing_debug_implementations)]
 pub struct Batch<'g, A: Algorithm, F> {
     map: &'g Map<A>,
@@ -46,7 +45,7 @@ impl<A: Algorithm, F: Fn(u64) -> Option<u64>> Batch<'_, A, F> {
     pub fn charge(&self, client: Fingerprint) -> Charge {
         let home = self.table.line(client);
         if self.is_quiet
-            && let Some(slot) = home.find(client).or_else(|| self.table.find_beyond(home, client))
+            && let Some(slot) = self.table.find_from(home, client)
         {
             let step = |payload| Step::charged((self.charge)(payload), payload, self.now);
             if let Applied::Done(charge) = slot.word.apply::<A, _>(&Pointees::under(self.guard), step) {

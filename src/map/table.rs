@@ -194,9 +194,15 @@ impl Table {
         Found::Nowhere
     }
 
+    /// A client's slot, if it has one; mostly it is in its home line.
+    #[inline(always)]
+    pub(super) fn find_from<'a>(&'a self, home: &'a Line, client: Fingerprint) -> Option<&'a Slot> {
+        home.find(client).or_else(|| self.find_beyond(home, client))
+    }
+
     /// A client's slot past its home line, if it has one there.
     #[cold]
-    pub(super) fn find_beyond(&self, home: &Line, client: Fingerprint) -> Option<&Slot> {
+    fn find_beyond(&self, home: &Line, client: Fingerprint) -> Option<&Slot> {
         if home.has_room() {
             return None;
         }

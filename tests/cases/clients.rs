@@ -325,3 +325,28 @@ proptest! {
         is_answered_as_a_gate_would(kind, rate, events)?;
     }
 }
+
+/// In batches of all lengths around a block, with clients that find no place, come twice, or come at a clock that went back.
+#[test]
+fn batches_meet_a_full_limiter_as_single_calls_do() {
+    fn told(decision: &Result<Allowed, Denied>) -> (u64, Option<Reason>) {
+        match decision {
+            Ok(allowed) => (allowed.remaining(), None),
+            Err(denied) => (denied.remaining(), Some(denied.reason())),
+        }
+    }
+    for (kind, mode) in ALL.into_iter().flat_map(|kind| MODES.map(|mode| (kind, mode))) {
+        let clock = clock_at(secs(3600));
+        let [single, other] = [(); 2].map(|()| kind.bounded(quota("3/h"), clock.clone(), 100, mode).unwrap());
+        let mut full = 0;
+        for (step, len) in (0..).zip([0, 1, 63, 64, 65, 128, 200, 64]) {
+            clock.set(secs(if step == 5 { 3599 } else { 3600 }));
+            let keys: Vec<u64> = (0..len).map(|n| (n * 7 + step * 31) % 180).collect();
+            let batch: Vec<_> = other.check_many(&keys).iter().map(told).collect();
+            let singly: Vec<_> = keys.iter().map(|&key| told(&single.check(key))).collect();
+            assert_eq!(batch, singly, "{kind:?}, {mode:?}, {len} keys");
+            full += batch.iter().filter(|(_, reason)| *reason == Some(Reason::Full)).count();
+        }
+        assert_eq!(full > 0, mode == WhenFull::Deny, "{kind:?}, {mode:?}");
+    }
+}

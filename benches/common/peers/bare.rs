@@ -1,7 +1,7 @@
 //! What a check cannot be had without, and no more: the lower bounds of this crate's figures. It limits nobody.
 
 use crate::common::keys::{Key, Keys};
-use crate::common::subject::Subject;
+use crate::common::subject::{Subject, run_in_batches};
 use ahash::RandomState;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -37,7 +37,6 @@ type Decision = [u64; size_of::<Result<Allowed, Denied>>() / size_of::<u64>()];
 
 impl BareBatch {
     const LINE: usize = 4;
-    const SIZE: usize = 64;
 
     pub fn new(slots: usize) -> Self {
         Self { slots: (0..slots / Self::LINE).map(|_| Default::default()).collect(), hasher: RandomState::new() }
@@ -69,16 +68,7 @@ impl<K: Key> Subject<K> for BareBatch {
     }
 
     fn run(&self, keys: &mut Keys, checks: u64) -> u64 {
-        let mut allowed = 0;
-        let mut left = checks;
-        while left > 0 {
-            let size = left.min(Self::SIZE as u64);
-            let batch: [K; Self::SIZE] = std::array::from_fn(|_| K::of(keys.number()));
-            let decisions = self.check_many(&batch[..size as usize]);
-            allowed += decisions.iter().filter(|decision| decision[0] <= 1).count() as u64;
-            left -= size;
-        }
-        allowed
+        run_in_batches(keys, checks, |batch: &[K]| self.check_many(batch).len())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::common::keys::{Key, Keys};
 use crate::common::limits::Limits;
-use crate::common::subject::Subject;
+use crate::common::subject::{Subject, run_in_batches};
 use tollgate::{Algorithm, Gate, Limiter, LimiterBuilder, Quota, TokenBucket};
 
 /// The same limits for tollgate.
@@ -70,12 +70,10 @@ impl<K: Key> Subject<K> for InSession {
     }
 }
 
-/// [`Limiter::check_many`] of as many keys at a time.
+/// [`Limiter::check_many`].
 pub struct Batch(Limiter);
 
 impl Batch {
-    const SIZE: usize = 64;
-
     pub fn new(limits: Limits) -> Self {
         Self(limiter(limits))
     }
@@ -87,16 +85,8 @@ impl<K: Key> Subject<K> for Batch {
     }
 
     fn run(&self, keys: &mut Keys, checks: u64) -> u64 {
-        let mut allowed = 0;
-        let mut left = checks;
-        while left > 0 {
-            let size = left.min(Self::SIZE as u64);
-            let batch: [K; Self::SIZE] = std::array::from_fn(|_| K::of(keys.number()));
-            allowed +=
-                self.0.check_many(&batch[..size as usize]).iter().filter(|decision| decision.is_ok()).count() as u64;
-            left -= size;
-        }
-        allowed
+        let allowed = |batch: &[K]| self.0.check_many(batch).iter().filter(|decision| decision.is_ok()).count();
+        run_in_batches(keys, checks, allowed)
     }
 }
 

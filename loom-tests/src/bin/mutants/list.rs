@@ -583,8 +583,8 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "bucket: one token too many",
         file: BUCKET,
-        text: r#"(charged <= full + self.capacity).then_some(charged)"#,
-        with: r#"(charged <= full + self.capacity + 1).then_some(charged)"#,
+        text: r#"(cost * self.scale.unit, full + self.capacity);"#,
+        with: r#"(cost * self.scale.unit, full + self.capacity + 1);"#,
         models: &["word::charges_of_two_threads_never_exceed_the_bucket"],
     },
     Mutation {
