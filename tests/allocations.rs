@@ -171,6 +171,37 @@ fn idle_clients_are_forgotten_though_only_another_one_calls() {
     assert!(limiter.memory_bytes() <= bytes + (256 << 10), "{} bytes", limiter.memory_bytes());
 }
 
+/// Ten thousand calls of one client, so that whatever is due is done.
+fn look_after(limiter: &Limiter<TokenBucket, ManualClock>, clock: &ManualClock) {
+    for _ in 0..10_000 {
+        clock.advance(Duration::from_micros(100));
+        let _ = limiter.check(&u64::MAX);
+    }
+}
+
+#[test]
+fn a_table_is_left_when_few_of_its_places_are_live_clients_and_not_before() {
+    let _alone = alone();
+    // Of 262,144 places an eighth is 32,768.
+    for (live, is_left) in [(60_000, false), (15_000, true)] {
+        let clock = ManualClock::new();
+        let limiter = limiter("1/s;burst=100", &clock);
+        for client in 0..150_000_u64 {
+            assert!(limiter.check_n(&client, if client < live { 10 } else { 1 }).is_ok());
+        }
+        let (bytes, migrations) = (limiter.memory_bytes(), limiter.migrations());
+        clock.advance(Duration::from_secs(2));
+        look_after(&limiter, &clock);
+        let (held, left) = (limiter.len() as u64, limiter.migrations() > migrations);
+        assert_eq!(left, is_left, "{live} live, {held} held");
+        if is_left {
+            assert!(held <= live + 1, "{held} held");
+            // One more move, as soon as the table that still had places for all is old enough.
+            assert!(limiter.memory_bytes() <= bytes / 2, "{} bytes of {bytes}", limiter.memory_bytes());
+        }
+    }
+}
+
 #[test]
 fn a_sweep_leaves_nothing_idle_and_little_memory() {
     let _alone = alone();

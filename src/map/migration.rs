@@ -202,7 +202,8 @@ pub enum Stop {
 impl<A: Algorithm> Map<A> {
     /// Starts a migration of the root, or joins the one that runs, and does nothing more.
     pub fn start_migration(&self, guard: &Guard, now: u64) {
-        self.start(guard, self.root(guard), now, Aim::Balance);
+        let root = self.root(guard);
+        self.start(guard, root, now, Aim::Balance { live: root.claimed() });
     }
 
     /// Does one helper's share of the running migration.

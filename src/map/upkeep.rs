@@ -3,12 +3,13 @@
 //! A migration is due when the room of the table is spent, and when it would give memory back. In both cases a call
 //! *looks*: it reads a few chunks of the table. Where the room is spent, the next table is twice as large, or of the same
 //! size if at least half of the clients seen are idle: then each chunk that is moved frees more places than a call needs.
-//! For memory, a call looks at a time that the last look or the last migration learned. If at least half of the clients
-//! are idle, or the table is far too large for those it holds, it starts a migration; otherwise it learns when half of
-//! them will be idle. So a flood is forgotten even when only known clients call, and a
-//! table of live clients is not copied in vain. Half is what keeps this cheap: each client that is forgotten pays for
-//! copying at most one that is not. Tables of up to [`SETTLED`] slots are left alone, as there is nothing to
-//! win; but none where clients hold memory beside the table.
+//! For memory, a call looks at a time that the last look or the last migration learned. If no more than an eighth of the
+//! table is live clients, it starts a migration, to one of half the size or less; otherwise it learns when there will be
+//! so few. So a flood is forgotten even when only known clients call, and a table is not copied in vain: idle clients in
+//! a table of the right size cost nothing, and their places come back, many at once, when they are needed. Where clients
+//! hold memory beside the table they do cost something, and half of them idle are worth a migration: each that is
+//! forgotten then pays for copying at most one that is not. Other tables of up to [`SETTLED`] slots are left alone, as
+//! there is nothing to win.
 //!
 //! At the largest size, idle clients are sought as soon as a new one finds no place, and 1 in 32 is worth a migration.
 
@@ -41,6 +42,15 @@ const RETIRED_SLACK: usize = 1 << 20;
 const SMALLEST: usize = if cfg!(tollgate_loom) { SLOTS } else { 256 };
 const SLACK: usize = if cfg!(tollgate_loom) { 0 } else { 64 };
 
+/// A table that has more slots than this to a live client is too large, and one that becomes smaller has half as many: so
+/// it does not grow again at once.
+const ROOMY: usize = 8;
+
+/// How long such a table is kept at least, in nanoseconds a slot: of the order of what it takes to move. Otherwise callers
+/// who come in bursts would make it shrink and grow in turns. One with more slots than this to a live client is not kept.
+const STAY: u64 = if cfg!(tollgate_loom) { 0 } else { 100 };
+const DESERTED: usize = 64;
+
 /// Tables of up to this many slots (128 KiB) are not migrated to save memory.
 const SETTLED: usize = if cfg!(tollgate_loom) { SMALLEST } else { 8192 };
 
@@ -49,8 +59,8 @@ const SETTLED: usize = if cfg!(tollgate_loom) { SMALLEST } else { 8192 };
 pub(super) enum Aim {
     /// Make room where most clients are live.
     Grow,
-    /// Be rid of idle clients, and of memory where that is worth it.
-    Balance,
+    /// Be rid of idle clients, and of memory where so many live ones, about, have too much.
+    Balance { live: usize },
     /// Become as small as possible.
     Fit,
 }
@@ -89,13 +99,15 @@ impl Sizes {
     /// The size for the clients of `table`, of which there are at most `claimed`, and those that may come while it moves:
     /// every claim moves a chunk.
     pub(super) fn next(&self, table: &Table, claimed: usize, aim: Aim) -> usize {
-        let slots = slots_for(claimed + table.progress.chunks() + SLACK);
+        let enough = slots_for(claimed + table.progress.chunks() + SLACK);
         let roomy = match aim {
-            Aim::Grow => slots.max(2 * table.slots()),
-            // A table that becomes smaller starts half empty, so as not to grow again at once. One that stays is not
-            // larger than before: the places of the idle clients are enough.
-            Aim::Balance => slots_for(2 * claimed).clamp(self.settled, table.slots().max(self.settled)),
-            Aim::Fit => slots,
+            Aim::Grow => enough.max(2 * table.slots()),
+            // No larger than before: the places of the idle clients are enough.
+            Aim::Balance { live } => {
+                let wanted = (ROOMY / 2 * live).next_power_of_two();
+                slots_for(claimed).max(wanted).clamp(self.settled, table.slots().max(self.settled))
+            }
+            Aim::Fit => enough,
         };
         roomy.clamp(SMALLEST, self.largest)
     }
@@ -113,15 +125,24 @@ struct Sample {
 }
 
 impl Sample {
+    fn seen(&self) -> usize {
+        self.idle + self.live.len()
+    }
+
     fn is_half_idle(&self) -> bool {
         self.idle > 0 && self.idle >= self.live.len()
     }
 
-    /// When one in `n` of the clients seen will be idle.
-    fn idle_at(mut self, n: usize) -> Option<u64> {
-        let missing = ((self.idle + self.live.len()) / n).saturating_sub(self.idle);
+    /// How many of so many clients are live, if they are as those that were seen.
+    fn live_of(&self, claimed: usize) -> usize {
+        self.live.len() * claimed / self.seen().max(1)
+    }
+
+    /// When so many of the clients seen will be idle, or all that are live.
+    fn idle_at(mut self, wanted: usize) -> Option<u64> {
+        let missing = wanted.saturating_sub(self.idle);
         self.live.sort_unstable();
-        self.live.get(missing).copied()
+        self.live.get(missing.min(self.live.len().saturating_sub(1))).copied()
     }
 }
 
@@ -150,7 +171,8 @@ impl<A: Algorithm> Map<A> {
             self.help(guard, table, next);
         } else if cfg!(tollgate_stress) {
             // The test build in which tables are always on the move.
-            let _ = self.can_afford_eviction(table) && self.start(guard, table, now, Aim::Balance);
+            let aim = Aim::Balance { live: table.claimed() };
+            let _ = self.can_afford_eviction(table) && self.start(guard, table, now, aim);
         } else if table.is_due(now) {
             self.look(guard, table, now);
         } else {
@@ -170,13 +192,20 @@ impl<A: Algorithm> Map<A> {
         let mut next_look = if self.graveyard.bytes() > 0 { again } else { u64::MAX };
         if table.slots() > self.sizes.settled {
             let sample = self.sample(guard, table, now, SAMPLE_CHUNKS);
-            if sample.is_half_idle() || self.is_wasteful(table) {
-                if self.can_afford_eviction(table) && self.start(guard, table, now, Aim::Balance) {
+            let claimed = table.claimed();
+            let live = sample.live_of(claimed);
+            let leave_at = self.too_large_from(table, live);
+            if leave_at.is_some_and(|at| now >= at) || A::POINTS && sample.is_half_idle() {
+                if self.can_afford_eviction(table) && self.start(guard, table, now, Aim::Balance { live }) {
                     return;
                 }
                 next_look = again;
-            } else if let Some(half) = sample.idle_at(2) {
-                next_look = next_look.min(half).max(again);
+            } else if let Some(due) = leave_at.or_else(|| {
+                let seen = sample.seen();
+                let worthwhile = if A::POINTS { seen / 2 } else { seen - seen * (table.slots() / ROOMY) / claimed };
+                sample.idle_at(worthwhile)
+            }) {
+                next_look = next_look.min(due).max(again);
             }
         }
         replace(table, again, next_look);
@@ -206,9 +235,12 @@ impl<A: Algorithm> Map<A> {
         sample
     }
 
-    /// Whether a table could hold what it holds in a quarter of its size.
-    fn is_wasteful(&self, table: &Table) -> bool {
-        table.slots() > self.sizes.settled && self.sizes.next(table, table.claimed(), Aim::Balance) <= table.slots() / 4
+    /// From when on it is worth leaving a table that is too large for so many live clients; `None` if it is not.
+    fn too_large_from(&self, table: &Table, live: usize) -> Option<u64> {
+        let slots = table.slots();
+        let age = if live <= slots / DESERTED { 0 } else { STAY * slots as u64 };
+        let (smallest, most) = (self.sizes.settled.max(SMALLEST), slots / ROOMY);
+        (slots > smallest && live <= most).then(|| table.birth().floor.saturating_add(age))
     }
 
     /// Sees to it that a new client may find a place if it tries again. `false` if there is none to be had.
@@ -224,10 +256,14 @@ impl<A: Algorithm> Map<A> {
             return true;
         }
         if !at_most(root.slots()) {
-            let evict = root.slots() >= self.sizes.settled
-                && self.can_afford_eviction(root)
-                && self.sample(guard, root, now, SAMPLE_CHUNKS).is_half_idle();
-            return self.start(guard, root, now, if evict { Aim::Balance } else { Aim::Grow });
+            let mut aim = Aim::Grow;
+            if root.slots() >= self.sizes.settled && self.can_afford_eviction(root) {
+                let sample = self.sample(guard, root, now, SAMPLE_CHUNKS);
+                if sample.is_half_idle() {
+                    aim = Aim::Balance { live: sample.live_of(root.claimed()) };
+                }
+            }
+            return self.start(guard, root, now, aim);
         }
         if !self.can_afford_eviction(root) {
             self.graveyard.tidy(guard);
@@ -245,9 +281,10 @@ impl<A: Algorithm> Map<A> {
         }
         let sample = self.sample(guard, root, now, SCARCE_CHUNKS);
         if sample.idle > sample.live.len() / 32 {
-            return self.start(guard, root, now, Aim::Balance);
+            return self.start(guard, root, now, Aim::Balance { live: sample.live_of(root.claimed()) });
         }
-        let enough = sample.idle_at(32).map_or(again, |at| at.max(again));
+        let worthwhile = sample.seen() / 32;
+        let enough = sample.idle_at(worthwhile).map_or(again, |at| at.max(again));
         let _ = root.scarce_at.compare_exchange(again, enough, Ordering::Relaxed, Ordering::Relaxed);
         false
     }
@@ -269,8 +306,8 @@ impl<A: Algorithm> Map<A> {
 
     /// A table has just got all of its clients.
     pub(super) fn settle(&self, table: &Table) {
-        if self.is_wasteful(table) {
-            table.due_at.fetch_min(table.birth().floor, Ordering::Relaxed);
+        if let Some(at) = self.too_large_from(table, table.claimed()) {
+            table.due_at.fetch_min(at, Ordering::Relaxed);
         }
     }
 

@@ -3,8 +3,9 @@
 use crate::common::keys::{Key, Keys};
 use crate::common::subject::{Subject, run_in_batches};
 use ahash::RandomState;
-use std::sync::atomic::AtomicU64;
+use crossbeam_utils::CachePadded;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use tollgate::{Allowed, Clock, Denied, MonotonicClock};
 
 /// A hash of the key, a reading of the clock, and a compare-and-swap of the word that the hash leads to; before these a pin
@@ -72,28 +73,66 @@ impl<K: Key> Subject<K> for BareBatch {
     }
 }
 
-/// What a sliding log's admission cannot be had without: a check, and as much memory read and written as a log of so many
-/// events is.
+/// What the admission of a sliding log that is never changed cannot be had without: a pin, a hash, and a reading of the
+/// clock; the log found by the word that the hash leads to; as many events read, and written to memory that was a log
+/// before; and a compare-and-swap of the word.
 pub struct BareLog<const EVENTS: usize> {
-    check: Bare<true>,
+    /// Two to a slot. The second is where in `logs` the client's is.
+    words: Box<[AtomicU64]>,
     logs: Box<[[AtomicU64; EVENTS]]>,
+    /// For each thread a log that was replaced. Nobody waits until it is not read any more.
+    spares: Box<[CachePadded<AtomicU64>]>,
+    hasher: RandomState,
+    clock: MonotonicClock,
 }
 
 impl<const EVENTS: usize> BareLog<EVENTS> {
-    /// For clients that are numbered, below `clients`.
+    const THREADS: usize = 64;
+
     pub fn new(clients: usize) -> Self {
-        let logs = (0..clients).map(|_| std::array::from_fn(|_| AtomicU64::new(0))).collect();
-        Self { check: Bare::new((2 * clients).next_power_of_two()), logs }
+        let slots = (2 * clients).next_power_of_two();
+        let log = |_| std::array::from_fn(|_| AtomicU64::new(0));
+        let spare = |thread| CachePadded::new(AtomicU64::new((slots + thread) as u64));
+        Self {
+            words: (0..2 * slots as u64).map(|word| AtomicU64::new(word / 2)).collect(),
+            logs: (0..slots + Self::THREADS).map(log).collect(),
+            spares: (0..Self::THREADS).map(spare).collect(),
+            hasher: RandomState::new(),
+            clock: MonotonicClock::new(),
+        }
+    }
+
+    fn spare(&self) -> &AtomicU64 {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        thread_local!(static NUMBER: usize = NEXT.fetch_add(1, Relaxed));
+        &self.spares[NUMBER.with(|number| number % Self::THREADS)]
     }
 }
 
 impl<const EVENTS: usize> Subject<u64> for BareLog<EVENTS> {
     #[inline]
-    fn check(&self, &client: &u64) -> bool {
-        for event in &self.logs[client as usize] {
-            event.store(event.load(Relaxed) + 1, Relaxed);
+    fn check(&self, client: &u64) -> bool {
+        let _guard = crossbeam_epoch::pin();
+        let hash = self.hasher.hash_one(client);
+        let word = &self.words[2 * (hash as usize & (self.words.len() / 2 - 1)) + 1];
+        let now = self.clock.now();
+        let spare = self.spare();
+        let new = spare.load(Relaxed);
+        let mut seen = word.load(Acquire);
+        loop {
+            let (log, copy) = (&self.logs[seen as usize], &self.logs[new as usize]);
+            // One has expired, and one is new.
+            for (event, place) in log[1..].iter().zip(copy) {
+                place.store(event.load(Relaxed), Relaxed);
+            }
+            copy[EVENTS - 1].store(now, Relaxed);
+            match word.compare_exchange(seen, new, Release, Acquire) {
+                Ok(_) => break,
+                Err(other) => seen = other,
+            }
         }
-        self.check.check(&client)
+        spare.store(seen, Relaxed);
+        true
     }
 }
 
