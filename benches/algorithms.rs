@@ -4,7 +4,7 @@
 //! logs that are half full: about 50 events, of a limit of 100. With few clients the window is as long as it takes for 50
 //! calls of each to come, by the rate at which they do come, and a turn begins with two windows that do not count. With
 //! many it would be minutes: there 50 events are put into each log before, and none expires. How full the logs were after
-//! each turn stands beside the times. With many, what it costs to read and write as much memory is measured too.
+//! each turn stands beside the times. With many, what a log that is copied cannot be had without is measured too.
 
 mod common;
 
@@ -37,7 +37,8 @@ const LONG: Duration = Duration::from_hours(1);
 /// Logs whose window has been found are within this of their wanted number of events.
 const CLOSE: f64 = 5.0;
 
-/// The limiters for so many clients. The log's is another for each number of threads where its window depends on them.
+/// The limiters for so many clients. The log's is another for each number of threads: its window depends on them, or it has
+/// become fuller.
 struct Bench {
     form: Form,
     name: String,
@@ -136,12 +137,11 @@ impl Bench {
             (SLIDING_COUNTER, self.known(Single(counter))),
         ];
         numbers.extend(self.bare().map(|bare| (BARE_LOG, self.known(bare))));
-        let filled = self.prefilled();
         let mut records = Vec::new();
         for threads in [1, 2] {
             progress.step(&format!("{}, {}", self.name, output::threads(threads)));
-            let (log, window) = match &filled {
-                Some(log) => (log.clone(), Duration::ZERO),
+            let (log, window) = match self.prefilled() {
+                Some(log) => (log, Duration::ZERO),
                 None => self.half_full(threads),
             };
             let events = RefCell::new(Vec::new());

@@ -173,7 +173,7 @@ pub const SLIDING_COUNTER: &str = "sliding counter";
 pub const SLIDING_LOG: &str = "sliding log";
 pub const EVENTS: &str = "events in a log";
 /// The lower bound of the last.
-pub const BARE_LOG: &str = "bare: a check, a log's memory";
+pub const BARE_LOG: &str = "bare: a check, a log copied";
 
 pub fn algorithm_workload(clients: u64) -> String {
     format!("{} keys", count(clients))
