@@ -3,7 +3,8 @@
 //! Every call is timed, on hot clients, while another thread does what makes limiters stall: it inserts 8 million new
 //! clients, or it sweeps 8 million that are idle. A machine that others use interrupts programs for longer than any call
 //! should take, so beside the limiters runs an *empty operation*, nothing but the two readings of the clock, for as long as
-//! tollgate took: what its worst case is, no limiter can stay below. And calls in which the thread lost its processor to
+//! tollgate took: what its worst case is, no limiter can stay below. It makes more calls in that time, so the interruptions
+//! are a smaller part of them; the *noise* is their part of as many calls as tollgate made. And calls in which the thread lost its processor to
 //! another are told from the others. What a hypervisor takes away cannot be told; but a limiter that stalls does so
 //! whenever it grows, so a pass without a stall says that those of other passes were not its own.
 
@@ -15,7 +16,7 @@ use common::output::{Progress, count};
 use common::race::{self, beside};
 use common::records::{Record, Records};
 use common::subject::{self, CHECK, Contender, Subject};
-use common::tables::{self, EMPTY, MAX, MAX_UNDISTURBED, MAX_UNDISTURBED_BEST, PERCENTILES};
+use common::tables::{self, EMPTY, MAX, MAX_UNDISTURBED, MAX_UNDISTURBED_BEST, NOISE, PERCENTILES};
 use hdrhistogram::Histogram;
 use std::error::Error;
 use std::hint::black_box;
@@ -271,16 +272,24 @@ fn while_sweeping(form: Form, rows: &mut Rows, step: impl Fn(&str)) {
 }
 
 impl Row {
-    /// What all passes came to together, and what the best of them came to.
-    fn records(&self) -> Vec<Record> {
+    /// The calls of all passes.
+    fn all(&self) -> Histogram<u64> {
         let mut all = Histogram::new_from(&self.passes[0].histogram);
         for calls in &self.passes {
             all.add(&calls.histogram).expect("histograms of the same bounds");
         }
-        let record = |measure: &str, value: u64| {
-            let record = Record::once(&self.workload, 2, self.subject, measure, value as f64);
-            Record { samples: all.len() as usize, ..record }
-        };
+        all
+    }
+
+    fn record(&self, subject: &str, measure: &str, value: u64, calls: u64) -> Record {
+        let record = Record::once(&self.workload, 2, subject, measure, value as f64);
+        Record { samples: calls as usize, ..record }
+    }
+
+    /// What all passes came to together, and what the best of them came to.
+    fn records(&self) -> Vec<Record> {
+        let all = self.all();
+        let record = |measure: &str, value| self.record(self.subject, measure, value, all.len());
         let undisturbed = || self.passes.iter().map(|calls| calls.undisturbed);
         let mut records = Vec::new();
         for (name, quantile) in PERCENTILES {
@@ -291,6 +300,25 @@ impl Row {
         records.push(record(MAX_UNDISTURBED, undisturbed().max().unwrap_or(0)));
         records.push(record(MAX_UNDISTURBED_BEST, undisturbed().min().unwrap_or(0)));
         records
+    }
+
+    /// Of the empty operation: its percentiles, had it made so many calls in the same time, with the same interruptions.
+    fn noise(&self, calls: u64) -> Vec<Record> {
+        let all = self.all();
+        let part = (calls as f64 / all.len() as f64).min(1.0);
+        let value = |quantile| all.value_at_quantile(1.0 - (1.0 - quantile) * part);
+        PERCENTILES.map(|(name, quantile)| self.record(NOISE, name, value(quantile), calls)).into()
+    }
+}
+
+impl Rows {
+    fn records(&self) -> Records {
+        let ours = |row: &Row| self.0.iter().find(|other| other.workload == row.workload && other.subject == CHECK);
+        let records = |row: &Row| {
+            let noise = (row.subject == EMPTY).then(|| ours(row)).flatten().map(|ours| row.noise(ours.all().len()));
+            [row.records(), noise.unwrap_or_default()].concat()
+        };
+        Records(self.0.iter().flat_map(records).collect())
     }
 }
 
@@ -305,7 +333,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         while_sweeping(form, &mut rows, step);
     }
     drop(progress);
-    let records = Records(rows.0.iter().flat_map(Row::records).collect());
+    let records = rows.records();
     records.save(form, "tails")?;
     println!("Nanoseconds of a call, in {passes} passes with {} clients.\n", count(form.clients(CLIENTS)));
     println!("{}", tables::tails(&records));

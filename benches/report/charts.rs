@@ -30,7 +30,7 @@ const GRID: RGBColor = RGBColor(225, 225, 225);
 
 /// The subjects that have a line in charts, at most eight in one; of two with the same colour the first that takes part. The
 /// tables have all.
-const LINES: [(&str, RGBColor); 19] = [
+const LINES: [(&str, RGBColor); 20] = [
     (CHECK, BLUE),
     (CHECK_MANY, SKY),
     (GOVERNOR, VERMILION),
@@ -47,6 +47,7 @@ const LINES: [(&str, RGBColor); 19] = [
     (LEAKY_BUCKET, GREY),
     (LEAKY_BUCKET_UNFAIR, BLACK),
     (EMPTY, PURPLE),
+    (NOISE, BLACK),
     (FLOOD_MAX_KEYS, BLUE),
     (FLOOD_SWEPT, ORANGE),
     (FLOOD_UNSWEPT, VERMILION),
