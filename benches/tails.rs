@@ -4,9 +4,9 @@
 //! clients, or it sweeps 8 million that are idle. A machine that others use interrupts programs for longer than any call
 //! should take, so beside the limiters runs an *empty operation*, nothing but the two readings of the clock, for as long as
 //! tollgate took: what its worst case is, no limiter can stay below. It makes more calls in that time, so the interruptions
-//! are a smaller part of them; the *noise* is their part of as many calls as tollgate made. And calls in which the thread lost its processor to
-//! another are told from the others. What a hypervisor takes away cannot be told; but a limiter that stalls does so
-//! whenever it grows, so a pass without a stall says that those of other passes were not its own.
+//! are a smaller part of them; the *noise* is their part of as many calls as tollgate made. And calls in which the thread
+//! lost its processor to another are told from the others. What a hypervisor takes away cannot be told; but a limiter that
+//! stalls does so whenever it grows, so a pass without a stall says that those of other passes were not its own.
 
 mod common;
 

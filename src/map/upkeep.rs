@@ -4,12 +4,12 @@
 //! *looks*: it reads a few chunks of the table. Where the room is spent, the next table is twice as large, or of the same
 //! size if at least half of the clients seen are idle: then each chunk that is moved frees more places than a call needs.
 //! For memory, a call looks at a time that the last look or the last migration learned. If no more than an eighth of the
-//! table is live clients, it starts a migration, to one of half the size or less; otherwise it learns when there will be
-//! so few. So a flood is forgotten even when only known clients call, and a table is not copied in vain: idle clients in
-//! a table of the right size cost nothing, and their places come back, many at once, when they are needed. Where clients
-//! hold memory beside the table they do cost something, and half of them idle are worth a migration: each that is
-//! forgotten then pays for copying at most one that is not. Other tables of up to [`SETTLED`] slots are left alone, as
-//! there is nothing to win.
+//! table is live clients, it starts a migration, to a smaller one if its clients fit there, idle ones too; otherwise it
+//! learns when there will be so few. So a flood is forgotten even when only known clients call, and a table is not copied
+//! in vain: idle clients in a table of the right size cost nothing, and their places come back, many at once, when they
+//! are needed. Where clients hold memory beside the table they do cost something, and half of them idle are worth a
+//! migration: each that is forgotten then pays for copying at most one that is not. Other tables of up to [`SETTLED`]
+//! slots are left alone, as there is nothing to win.
 //!
 //! At the largest size, idle clients are sought as soon as a new one finds no place, and 1 in 32 is worth a migration.
 
@@ -42,13 +42,14 @@ const RETIRED_SLACK: usize = 1 << 20;
 const SMALLEST: usize = if cfg!(tollgate_loom) { SLOTS } else { 256 };
 const SLACK: usize = if cfg!(tollgate_loom) { 0 } else { 64 };
 
-/// A table that has more slots than this to a live client is too large, and one that becomes smaller has half as many: so
-/// it does not grow again at once.
+/// A table that has at least this many slots to a live client is too large, and one that becomes smaller has about half as
+/// many: so it does not grow again at once.
 const ROOMY: usize = 8;
 
 /// How long such a table is kept at least, in nanoseconds a slot: of the order of what it takes to move. Otherwise callers
-/// who come in bursts would make it shrink and grow in turns. One with more slots than this to a live client is not kept.
+/// who come in bursts would make it shrink and grow in turns.
 const STAY: u64 = if cfg!(tollgate_loom) { 0 } else { 100 };
+/// A table that has at least this many slots to a live client is not kept for so long.
 const DESERTED: usize = 64;
 
 /// Tables of up to this many slots (128 KiB) are not migrated to save memory.
@@ -135,7 +136,7 @@ impl Sample {
 
     /// How many of so many clients are live, if they are as those that were seen.
     fn live_of(&self, claimed: usize) -> usize {
-        self.live.len() * claimed / self.seen().max(1)
+        part(self.live.len(), self.seen(), claimed)
     }
 
     /// When so many of the clients seen will be idle, or all that are live.
@@ -200,12 +201,15 @@ impl<A: Algorithm> Map<A> {
                     return;
                 }
                 next_look = again;
-            } else if let Some(due) = leave_at.or_else(|| {
-                let seen = sample.seen();
-                let worthwhile = if A::POINTS { seen / 2 } else { seen - seen * (table.slots() / ROOMY) / claimed };
-                sample.idle_at(worthwhile)
-            }) {
-                next_look = next_look.min(due).max(again);
+            } else {
+                let due = leave_at.or_else(|| {
+                    let seen = sample.seen();
+                    // More than an eighth of the slots is live, so there are more clients than that.
+                    let worthwhile =
+                        if A::POINTS { seen / 2 } else { seen - part(table.slots() / ROOMY, claimed, seen) };
+                    sample.idle_at(worthwhile)
+                });
+                next_look = due.map_or(next_look, |due| next_look.min(due).max(again));
             }
         }
         replace(table, again, next_look);
@@ -228,7 +232,7 @@ impl<A: Algorithm> Map<A> {
                     }
                 }
             }
-            if most == SAMPLE_CHUNKS && sample.idle + sample.live.len() >= SAMPLE {
+            if most == SAMPLE_CHUNKS && sample.seen() >= SAMPLE {
                 break;
             }
         }
@@ -345,6 +349,11 @@ impl<A: Algorithm> Map<A> {
 
     /// Migrations that one sweep adds at most in order to become smaller: each divides the size by up to 32.
     const FITTINGS: u64 = 6;
+}
+
+/// As many of `number` as `some` are of `all`. In 64 bits, since products leave an address's size where that is less.
+fn part(some: usize, all: usize, number: usize) -> usize {
+    (some as u64 * number as u64 / (all as u64).max(1)) as usize
 }
 
 /// Moves a table's due time on, unless it has changed meanwhile.
