@@ -87,8 +87,7 @@ impl<A: Algorithm> Map<A> {
 
     fn move_chunk(&self, guard: &Guard, table: &Table, chunk: usize, next: &Table) -> Dropped {
         let (mut kept, mut dropped, mut live) = (0, 0, None);
-        // Where no client ever was, the memory that is about to be sealed is fresh.
-        table.chunk(chunk).take(1).for_each(Slot::touch);
+        table.expect_move(chunk, next);
         for slot in table.chunk(chunk) {
             let owner = match slot.owner() {
                 Owner::Nobody => match slot.seal() {
@@ -146,7 +145,6 @@ impl<A: Algorithm> Map<A> {
 
     /// Puts a frozen payload into the next table. Late helpers find it there, or the table itself on the move.
     fn install(client: Fingerprint, payload: u64, next: &Table) {
-        next.touch(client);
         loop {
             match next.find(client) {
                 Found::Slot(slot) => return slot.word.install(payload),

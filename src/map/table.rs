@@ -11,6 +11,9 @@ use std::io;
 /// Slots that a helper moves at a time.
 pub(super) const CHUNK: usize = if cfg!(tollgate_loom) { 1 } else { 64 };
 
+/// The lines of the smallest page of memory.
+const PAGE: usize = 64;
+
 #[derive(Debug)]
 pub(super) struct Table {
     lines: Lines,
@@ -216,6 +219,19 @@ impl Table {
         let home = self.home_index(client);
         let mask = self.lines.len() - 1;
         (home..=home + mask).map(move |line| &self.lines[line & mask])
+    }
+
+    /// Prepares for the move of a chunk to `next`, on both sides: has the lines fetched, and touches memory that may be
+    /// fresh. Here it may be so too, where no client ever was.
+    pub(super) fn expect_move(&self, chunk: usize, next: &Table) {
+        for table in [self, next] {
+            let (lines, chunks) = (table.lines.len(), self.progress.chunks());
+            let count = (lines / chunks).max(1);
+            let first = chunk / (chunks / lines).max(1) * count;
+            let lines = &table.lines[first..first + count];
+            lines.iter().step_by(PAGE).for_each(|line| line.0[0].touch());
+            lines.iter().for_each(|line| prefetch(line));
+        }
     }
 
     /// The slots of a chunk.
