@@ -255,7 +255,7 @@ impl<A: Algorithm> Map<A> {
                     Applied::Done(outcome) => return Some(outcome),
                     Applied::Moved => table.next(guard),
                     Applied::Frozen => table.next(guard).inspect(|next| {
-                        self.carry(guard, slot, client, next);
+                        self.carry(guard, slot, client, next, || next.touch(client));
                     }),
                 },
                 Found::Sealed => table.next(guard),

@@ -87,7 +87,9 @@ impl<A: Algorithm> Map<A> {
 
     fn move_chunk(&self, guard: &Guard, table: &Table, chunk: usize, next: &Table) -> Dropped {
         let (mut kept, mut dropped, mut live) = (0, 0, None);
-        table.expect_move(chunk, next);
+        let chunks = table.progress.chunks();
+        // Where no client ever was, the memory that is about to be sealed is fresh.
+        table.expect_moves(chunk, chunks);
         for slot in table.chunk(chunk) {
             let owner = match slot.owner() {
                 Owner::Nobody => match slot.seal() {
@@ -97,7 +99,13 @@ impl<A: Algorithm> Map<A> {
                 owner => owner,
             };
             let Owner::Client(client) = owner else { continue };
-            match self.carry(guard, slot, client, next) {
+            // Not before: while all are idle, the memory of the next table stays as it is.
+            let prepare = || {
+                if kept == 0 {
+                    next.expect_moves(chunk, chunks);
+                }
+            };
+            match self.carry(guard, slot, client, next, prepare) {
                 Fate::Kept(payload) => (kept, live) = (kept + 1, payload.or(live)),
                 Fate::Dropped => dropped += 1,
             }
@@ -120,8 +128,15 @@ impl<A: Algorithm> Map<A> {
         dropped
     }
 
-    /// Moves a client's word, unless others have.
-    pub(super) fn carry(&self, guard: &Guard, slot: &Slot, client: Fingerprint, next: &Table) -> Fate {
+    /// Moves a client's word, unless others have; if it is kept, after `prepare`.
+    pub(super) fn carry(
+        &self,
+        guard: &Guard,
+        slot: &Slot,
+        client: Fingerprint,
+        next: &Table,
+        prepare: impl FnOnce(),
+    ) -> Fate {
         let pointees = Pointees::<A>::under(guard);
         let payload = match slot.word.freeze(&pointees) {
             Frozen::Payload(payload) => payload,
@@ -130,6 +145,7 @@ impl<A: Algorithm> Map<A> {
         };
         let kept = self.is_kept(payload, next);
         if kept {
+            prepare();
             Self::install(client, payload, next);
         }
         if slot.word.mark_moved(payload, kept) && !kept {
@@ -252,7 +268,7 @@ impl<A: Algorithm> Map<A> {
         if let Stop::Claimed | Stop::Installed = stop {
             return;
         }
-        self.carry(guard, slot, client, next);
+        self.carry(guard, slot, client, next, || next.touch(client));
         table.progress.finish(chunk);
     }
 

@@ -221,17 +221,14 @@ impl Table {
         (home..=home + mask).map(move |line| &self.lines[line & mask])
     }
 
-    /// Prepares for the move of a chunk to `next`, on both sides: has the lines fetched, and touches memory that may be
-    /// fresh. Here it may be so too, where no client ever was.
-    pub(super) fn expect_move(&self, chunk: usize, next: &Table) {
-        for table in [self, next] {
-            let (lines, chunks) = (table.lines.len(), self.progress.chunks());
-            let count = (lines / chunks).max(1);
-            let first = chunk / (chunks / lines).max(1) * count;
-            let lines = &table.lines[first..first + count];
-            lines.iter().step_by(PAGE).for_each(|line| line.0[0].touch());
-            lines.iter().for_each(|line| prefetch(line));
-        }
+    /// Prepares for moves from one of so many parts of the table, or to there: touches its memory, which may be fresh, and
+    /// has its lines fetched.
+    pub(super) fn expect_moves(&self, part: usize, parts: usize) {
+        let count = (self.lines.len() / parts).max(1);
+        let first = part / (parts / self.lines.len()).max(1) * count;
+        let lines = &self.lines[first..first + count];
+        lines.iter().step_by(PAGE).for_each(|line| line.0[0].touch());
+        lines.iter().for_each(|line| prefetch(line));
     }
 
     /// The slots of a chunk.

@@ -317,7 +317,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         name: "map: a frozen word is left behind",
         file: MAP,
         text: r#"Applied::Frozen => table.next(guard).inspect(|next| {
-                        self.carry(guard, slot, client, next);
+                        self.carry(guard, slot, client, next, || next.touch(client));
                     }),"#,
         with: r#"Applied::Frozen => table.next(guard),"#,
         models: &["migration::nobody_waits_for_a_helper_that_has_frozen", "migration"],
